@@ -104,15 +104,6 @@ def keyed(kind: str, key: str, value: object) -> Callable[[], None]:
     return rewrite
 
 
-def gone(kind: str) -> None:
-    """Take the records of a type out, and number the others as if there had been none."""
-    with closing(sqlite3.connect(JOURNAL, isolation_level=None)) as db:
-        assert db.execute("DELETE FROM records WHERE type = ?", [kind]).rowcount
-        places = db.execute("SELECT seq FROM records ORDER BY seq").fetchall()
-        for place, (seq,) in enumerate(places, 1):
-            db.execute("UPDATE records SET seq = ? WHERE seq = ?", [place, seq])
-
-
 def removed(kind: str) -> Callable[[], None]:
     return lambda: check(change("DELETE FROM records WHERE type = ?", kind))
 
@@ -137,15 +128,6 @@ DAMAGES: dict[str, tuple[Callable[[], object], str]] = {
     "a key of another type": (keyed("decided", "bits", "x"), "(`decided`) cannot be read"),
     "an unknown type": (renamed("decided", "divined"), "there is no type `divined`"),
     "a reply to no call": (keyed("replied", "key", "nobody"), "does not follow"),
-    "a state that no machine has": (
-        lambda: change("UPDATE records SET data = replace(data, '\"look\"', '\"nowhere\"')"),
-        "`nowhere`",
-    ),
-    "an agent that no machine has": (keyed("intended", "agent", "nobody"), "`nobody`"),
-    "work of another state": (keyed("worked", "state", "ask"), "(`worked`) does not follow"),
-    "a decision of another state": (keyed("decided", "source", "ask"), "(`decided`) does not"),
-    "a decision without work": (lambda: gone("worked"), "(`decided`) does not follow"),
-    "a state that nothing led to": (lambda: gone("decided"), "(`entered`) does not follow"),
     "another run's start": (keyed("started", "run", "other"), "`other`"),
     "no start": (rewritten("started", '{"pid": 1}'), "(`started`) cannot be read"),
     "no start but a claim": (renamed("started", "claimed"), "nothing says how it started"),
@@ -165,7 +147,7 @@ DAMAGES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a definition of another form": (lambda: change("UPDATE definitions SET text = '[]'"), "defin"),
 }
-UNSEEN_IN_LOGS = [name for name in DAMAGES if "definition" in name or "machine" in name]
+UNSEEN_IN_LOGS = [name for name in DAMAGES if "definition" in name]
 """The events of a run can be read without its machine."""
 
 
@@ -210,7 +192,7 @@ def listed(cli: CommandLine, *argv: str) -> tuple[int, dict[str, str], str]:
 
 
 ROWS = {
-    "a missing record": "damaged it has 10 of 12 records",
+    "a missing record": "damaged record ",
     "a run without records": "damaged it has no records",
     "a record without its keys": "damaged record 12 (`waiting`) cannot be read",
 }

@@ -168,6 +168,16 @@ def test_a_call_that_failed_leaves_the_sums_of_its_session() -> None:
     assert (second.turn, second.total) == (Counted(2300, 50), Counted(3300, 60))
 
 
+def test_usage_that_is_in_a_file_is_read_as_the_last_line() -> None:
+    spent = {"requests": {"count": 2}, "usage": {"inputTokens": 1100, "outputTokens": 20}}
+    written = json.dumps({"modelMetrics": {"one": spent, "other": spent}}, indent=2)
+    reader = PROGRAMS["copilot"].reader()
+    for line in [*RECORDED["copilot"]["text"]["stdout"].splitlines(), written]:
+        reader.feed(line)
+    found = reader.finish("", 0, Counted(1000, 10), NOW)
+    assert (found.turn, found.total) == (Counted(1200, 30), Counted(2200, 40))
+
+
 ASKED = Options(
     model="m/one", effort="high", permissions="all", tools=("Bash(ls)",), max_turns=7,
     instructions='Be "brief".\nAlways.', base_url="http://localhost:1/v1", config="none",

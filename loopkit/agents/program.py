@@ -23,6 +23,7 @@ from loopkit.outside.processes import (
     command_environment,
     run_command,
 )
+from loopkit.outside.workspace import scratch_file
 from loopkit.programs.port import Counted, Failed, Reader, Reading, Why
 
 _PROXIES = frozenset(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"))
@@ -63,16 +64,19 @@ class ProgramAgentPort(AgentPort):
         agent = self._definition
         command = agent.start(request.session)
         followed = _Followed(agent.known.reader(), request)
+        flag = agent.known.usage_flag
         try:
-            result = await run_command(
-                command.argv,
-                cwd=request.folder,
-                env=environment(agent, command.env),
-                stdin=request.prompt,
-                timeout_s=request.timeout_s,
-                idle_s=agent.idle_timeout,
-                on_output=followed.take,
-            )
+            with scratch_file() as usage:
+                result = await run_command(
+                    (*command.argv, *((flag, str(usage)) if flag else ())),
+                    cwd=request.folder,
+                    env=environment(agent, command.env),
+                    stdin=request.prompt,
+                    timeout_s=request.timeout_s,
+                    idle_s=agent.idle_timeout,
+                    on_output=followed.take,
+                )
+                written = usage.read_bytes() if usage.is_file() else b""
         except CommandNotStarted as error:
             remedy = f"`npm install --global {agent.known.package}`"
             raise AgentError("fatal", f"{error} ({remedy})", sent=False) from error
@@ -82,7 +86,7 @@ class ProgramAgentPort(AgentPort):
                 "transient", str(error), charged=True, timed_out=True, doubt=silent,
                 stream=error.stdout,
             ) from error  # fmt: skip
-        await followed.end()
+        await followed.end(written)
         before = Counted(**request.session_use.plain()) if request.session_use else Counted()
         reading = followed.reader.finish(
             result.stderr, result.exit_code, before, datetime.now().astimezone()
@@ -173,10 +177,11 @@ class _Followed:
             for line in lines:
                 await self._read(line)
 
-    async def end(self) -> None:
-        """Take what has come since the last end of a line."""
-        if self._begun:
-            await self._read(bytes(self._begun))
+    async def end(self, written: bytes) -> None:
+        """Take what has come since the last end of a line, and a record that is in a file."""
+        for line in (bytes(self._begun), written[:LONGEST_LINE]):
+            if line:
+                await self._read(line)
 
     async def _read(self, line: bytes) -> None:
         folder, report = self._request.folder, self._request.report

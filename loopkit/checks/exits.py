@@ -43,7 +43,6 @@ from loopkit.proof.bounds.configurations import Endless, present_of
 from loopkit.proof.bounds.exploring import explore, untaken_if_raised
 from loopkit.proof.bounds.result import Bounds, Stuck, values_in_words
 from loopkit.proof.outcomes.analysis import Analysis
-from loopkit.proof.outcomes.facts import table_of
 from loopkit.proof.outcomes.table import ROOM, Exit, Row, Table, bounded_inputs
 from loopkit.text import plural
 
@@ -61,12 +60,10 @@ LAST = "add `- {target: STATE}` as the last one"
 
 @of_machine()
 def check_exits(subject: Subject) -> Found:
-    for name in subject.states:
-        table = table_of(subject, name)
+    for name, table in subject.tables.items():
         if table is None or not table.exits:
             continue
-        taken = [(row, *table.exits_of(row)) for row in table.rows()]
-        held = next((row for row, _, is_left in taken if not is_left), None)
+        held = next((row for row, _, is_left in table.taken if not is_left), None)
         shut = table.without_choice() if held is None and table.is_human else None
         if held is not None:
             path: DocPath = ("states", name, "transitions")
@@ -78,7 +75,7 @@ def check_exits(subject: Subject) -> Found:
             path = ("states", name, "choices")
             message = f"no choice is open when {_facts_in_words(table, shut) or 'it is asked'}"
             yield subject.problem(path, SHUT, message, "offer a choice that leads forward")
-        passed = {exit_.edge.id for _, exits, _ in taken for exit_ in exits}
+        passed = {exit_.edge.id for _, exits, _ in table.taken for exit_ in exits}
         for exit_ in table.exits:
             if exit_.edge.id not in passed and not _is_harmless(subject, exit_.edge):
                 reason, remedy = _why_dead(table, exit_)
@@ -111,13 +108,14 @@ def fact_in_words(name: str, value: object) -> str:
 
 def _rooms(table: Table, row: Row) -> Iterator[str]:
     row = table.with_derived_facts(row)
-    if row.get("cap_reached") is True:
+    is_capped = table.is_capped(row)
+    if is_capped:
         yield "no revisions are left"
         return
     for exit_ in table.exits:
         if exit_.edge.back and truth(exit_.may_lead, row) is False:
             yield f"no revision of `{exit_.edge.target}` is left"
-    if row.get("cap_reached") is False:
+    if is_capped is False:
         yield "revisions are left"
 
 
@@ -239,9 +237,7 @@ def _check_caps(subject: Subject, never: Sequence[str], bounds: Bounds) -> Found
         left = [bounds.unfilled[counter] for counter in used if counter in bounds.unfilled]
         is_written = subject.source.document.node(path) is not None
         if left and len(left) == len(used) and is_written and unknown.isdisjoint(used):
-            most = max(one or 0 for one in left)
-            at_most = "" if None in left else f": a run makes at most {plural(most, 'revision')}"
-            message = f"no run uses it up{at_most}"
+            message = f"no run uses it up: a run makes at most {plural(max(left), 'revision')}"
             yield subject.problem(path, "never-binds", message, "lower it, or delete it")
 
 

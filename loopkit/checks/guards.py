@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from loopkit.checks.subject import Found, Subject, of_machine, of_rules, on_path
@@ -225,63 +225,53 @@ def check_requirements(subject: Subject, placed: PlacedRule[Rule]) -> Found:
 
 
 @of_rules(RuleBase)
-def check_paths_read(subject: Subject, placed: PlacedRule[Rule]) -> Found:
-    """Each step of a path has to be a field of the data that is judged, where its type is known."""
+def check_fields_read(subject: Subject, placed: PlacedRule[Rule]) -> Found:
+    """What a rule reads of the judged data has to be a field of it, where its type is known."""
+    rule, names = placed.rule, list[ast.Name]()
+    try:
+        # What a lookup reads `at` a path is not in the judged data.
+        paths = [(at, parse_path(text)) for at, text in rule.paths if at[-1] != "at"]
+        if isinstance(rule, RequireRule):
+            names += nodes_of_names(parse_requirement(rule.require).tree)
+    except GuardError:
+        return
+    each = paths[0][1] if names and paths else ()
+    whose = f"an item of `{_joined(each)}`" if each else "the data"
     for state in placed.used_at:
-        for at, text in placed.rule.paths:
-            with suppress(GuardError):
-                steps = parse_path(text)
-                read = (_misread(known, steps, "the data") for known in _judged(subject, state))
-                # What a lookup reads `at` a path is not in the judged data.
-                if (wrong := _in_all(read)) and at[-1] != "at":
-                    yield subject.problem((*placed.path, *at), "unknown-field", *wrong)
-
-
-@of_rules(RequireRule)
-def check_names_read(subject: Subject, placed: PlacedRule[RequireRule]) -> Found:
-    """The same for each name of a condition, which may be a field of an item."""
-    each = placed.rule.each
-    for state in placed.used_at:
-        with suppress(GuardError):
-            steps = parse_path(each) if each else ()
-            for node in nodes_of_names(parse_requirement(placed.rule.require).tree):
-                read = (
-                    _misnamed(subject, state, known, known.at(steps), node.id, each)
-                    for known in _judged(subject, state)
-                )
-                if wrong := _in_all(read):
-                    fault = problem_at(node, "unknown-field", *wrong)
-                    yield subject.fault((*placed.path, "require"), fault)
-
-
-def _judged(subject: Subject, state: str) -> tuple[DataType, ...]:
-    """The types of the data that rules judge in a state; none where they may judge a text."""
-    judged = subject.states[state].judges or subject.graph.written.get(state, "")
-    return subject.data_types.get(judged, ())
+        judged = subject.states[state].judges or subject.graph.written.get(state, "")
+        types = subject.data_types.get(judged, ())
+        for at, steps in paths:
+            if wrong := _in_all(_misread(known, steps, "the data") for known in types):
+                yield subject.problem((*placed.path, *at), "unknown-field", *wrong)
+        for node in names:
+            steps = tuple(node.id.split("."))
+            roots = (_root(subject, state, known, each, steps[0]) for known in types)
+            if wrong := _in_all(_misread(root, steps, whose) for root in roots):
+                fault = problem_at(node, "unknown-field", *wrong)
+                yield subject.fault((*placed.path, "require"), fault)
 
 
 Misreading = tuple[str, str]
 """The message and the remedy of what reads a field that is not there."""
 
 
-def _in_all(read: Iterator[Misreading | None]) -> Misreading | None:
+def _in_all(found: Iterable[Misreading | None]) -> Misreading | None:
     """What is wrong whichever type the data has."""
-    found = [*read]
-    return found[0] if found and all(found) else None
+    every = [*found]
+    return every[0] if every and all(every) else None
 
 
-def _misnamed(
-    subject: Subject, state: str, data: DataType, item: DataType | None, name: str, each: str | None
-) -> Misreading | None:
-    head, *steps = name.split(".")
-    item, unknown = item or DataType({}), DataType({})
-    given = {"input": subject.scope.input, "artifact": data, "item": item, "index": unknown}
-    whose = "the data" if each is None else f"an item of `{each}`"
-    if item.field(head) is None and head in given:
-        item = DataType({}, fields=given)
-    elif item.field(head) is None and head in subject.judging[state]:
-        return None
-    return _misread(item, (head, *steps), whose)
+def _root(
+    subject: Subject, state: str, data: DataType, each: tuple[str, ...], name: str
+) -> DataType | None:
+    """The record of which a name of a condition is a field; none where it is another name."""
+    item = data.at(each) or DataType({})
+    if item.field(name) is not None:
+        return item
+    given = {"input": subject.scope.input, "artifact": data, "item": item, "index": DataType({})}
+    if name in given:
+        return DataType({}, fields=given)
+    return None if name in subject.judging[state] else item
 
 
 def _misread(known: DataType | None, steps: Sequence[str], whose: str) -> Misreading | None:

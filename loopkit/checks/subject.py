@@ -30,6 +30,8 @@ from loopkit.machine.flow import Token
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope
 from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.proof.outcomes.facts import table_of
+from loopkit.proof.outcomes.table import Table
 from loopkit.text.patterns import PatternError, compile_pattern
 from loopkit.values import Value
 
@@ -66,6 +68,11 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
             for name, tool in asked.callable_tools.items():
                 if isinstance(tool, noun):
                     yield ("agents", agent, "tools", name), tool
+
+    @cached_property
+    def tables(self) -> Mapping[str, Table | None]:
+        """The rows of each state; None if one of its guards cannot be used."""
+        return {name: table_of(self, name) for name in self.states}
 
     @cached_property
     def entering(self) -> Mapping[str, Mapping[str, Shape]]:

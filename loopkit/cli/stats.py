@@ -11,7 +11,7 @@ from loopkit.cli import terminal
 from loopkit.cli.stored_runs import run_argument, with_runs
 from loopkit.cli.terminal import echo_wrapped, examples
 from loopkit.drive.stored_runs import StoredRuns, read_stored
-from loopkit.journal.errors import RunUnreadable
+from loopkit.journal.errors import RunDamaged, RunUnreadable
 from loopkit.text import plural
 from loopkit.views.stats import (
     MachineStats,
@@ -82,8 +82,9 @@ async def _all(stored: StoredRuns, machine: str | None) -> AsyncIterator[Read]:
         for history in found:
             row = history.row
             try:
-                if row.damage is not None:
-                    raise row.damage
+                if not len(history.records) == row.seq > 0:
+                    told = f"it has {len(history.records)} of {row.seq} records"
+                    raise RunDamaged(row.run, told)
                 events = [read_stored(row.run, record) for record in history.records]
                 read: Read = stats_of(row, events)
             except RunUnreadable as fault:

@@ -15,17 +15,10 @@ from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import ProblemsFound
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
-    Alerted,
-    Decided,
-    Emitted,
-    Entered,
     Event,
     EventOfOtherVersion,
-    Intended,
-    Kept,
     UnknownEvent,
     Waiting,
-    Worked,
     read_event,
 )
 from loopkit.engine.payloads import Change
@@ -93,12 +86,7 @@ class StoredRuns:
         return state_after(run, await self.events(run))
 
     async def machine_of(self, state: RunState) -> Machine:
-        machine = await definition(self.journal, state.run, state.definition, load_resolved)
-        known = {*machine.states, *machine.agents}
-        named = [*state.visits, *(task.agent.partition(".")[0] for task in state.tasks.values())]
-        if strange := next((name for name in named if name not in known), None):
-            raise RunDamaged(state.run, f"it names `{strange}`, which its machine does not have")
-        return machine
+        return await definition(self.journal, state.run, state.definition, load_resolved)
 
     async def machine_name_of(self, state: RunState) -> Path:
         return await definition(self.journal, state.run, state.definition, file_of_definition)
@@ -205,7 +193,6 @@ class ReadState:
     def __init__(self, run: str, *, is_counted: bool = True) -> None:
         self._run = run
         self._state = RunState()
-        self._before: Event | None = None
         if not is_counted:
             self._state.counted = None
 
@@ -214,9 +201,7 @@ class ReadState:
         state = self._state
         for each in new:
             try:
-                _refuse_misplaced(state, self._before, each.event)
                 apply(state, each.event)
-                self._before = each.event
             except LookupError as error:
                 cause = "does not follow from those before it"
                 named = f"record {each.seq} (`{each.event.type}`)"
@@ -225,21 +210,6 @@ class ReadState:
             named = f"its start names run `{state.run}`"
             raise RunDamaged(self._run, named if state.run else "nothing says how it started")
         return state
-
-
-def _refuse_misplaced(state: RunState, before: Event | None, event: Event) -> None:
-    """Raise LookupError if an event belongs to another state, or to work that is missing."""
-    match event:
-        case Intended() | Worked() | Kept():
-            follows = event.state == state.state
-        case Decided():
-            follows = event.source == state.state and isinstance(before, Worked | Kept)
-        case Entered():
-            follows = event.by is None or isinstance(before, Decided | Alerted | Emitted)
-        case _:
-            follows = True
-    if not follows:
-        raise LookupError(event.type)
 
 
 async def definition(journal: Journal, run: str, digest: str, read: Callable[[str], T]) -> T:

@@ -43,7 +43,7 @@ def parse_queries(path: Path) -> dict[str, str]:
 
 SQL = parse_queries(Path(__file__).with_name("queries.sql"))
 VERSION = 4
-"""Of the tables. Those before, of which nothing was released, hold only runs that nobody reads."""
+"""Of the tables."""
 
 
 def is_url(place: object) -> TypeGuard[str]:
@@ -268,13 +268,10 @@ def _version(db: sqlite3.Connection, place: str) -> int:
             f"the journal {place} is the database of another program; choose another folder"
         )
     if version not in (0, VERSION):
-        writer, remedy = "a newer loopkit", "upgrade loopkit"
-        if version < VERSION:
-            writer = "a loopkit before the first release"
-            remedy = "move it away, or name another state folder by `LOOPKIT_STATE`"
         raise JournalUnusable(
-            f"the journal {place} was written by {writer} (tables of version {version}, "
-            f"this one knows {VERSION}); {remedy}"
+            f"the journal {place} was written by another loopkit (tables of version {version}, "
+            f"this one knows {VERSION}); use that one, or name another state folder by "
+            "`LOOPKIT_STATE`"
         )
     return version
 

@@ -15,7 +15,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loopkit.journal.contents import Contents
@@ -485,8 +485,7 @@ class Journal(ABC):
             known = [record for record in found[row.run] if record[0] <= row.seq]
             with suppress(UnknownRun):
                 known = await self._read_on(row.run, known, 0, row.seq)
-                records = () if row.damage else [Record(*record) for record in known]
-                histories.append(History(place, row, records))
+                histories.append(History(place, row, [Record(*record) for record in known]))
         return histories
 
     async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
@@ -545,11 +544,7 @@ class Journal(ABC):
         """Finish all requests, then release every claim and file."""
 
 
-def _run_row(
-    run: str, machine: str, definition: str, created_at: float, is_driven: bool,
-    seq: int | None, at: float, count: int,
-) -> RunRow:  # fmt: skip
-    if count == seq:
-        return RunRow(run, machine, definition, created_at, at, seq, bool(is_driven))
-    damage = RunDamaged(run, EMPTY if seq is None else f"it has {count} of {seq} records")
-    return RunRow(run, machine, definition, created_at, created_at, 0, bool(is_driven), damage)
+def _run_row(*listed: Any) -> RunRow:
+    row = RunRow(*listed)
+    # SQLite has no truth values.
+    return replace(row, is_driven=bool(row.is_driven))

@@ -13,7 +13,6 @@ from loopkit.journal.errors import (
     JournalError,
     JournalUnusable,
     Owner,
-    RunDamaged,
     RunOfOtherVersion,
 )
 
@@ -55,22 +54,21 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run in a list; its damage does not prevent listing other runs."""
+    """One run in a list."""
 
     run: str
     machine: str
     definition: str
     created_at: float
     updated_at: float
-    """The time of the last record; if the records are damaged, of the creation."""
+    """The time of the last record."""
     seq: int
     is_driven: bool
     """Whether a living process owns it."""
-    damage: RunDamaged | None = None
 
 
 class History(NamedTuple):
-    """A run in a list, with its records in order; without records if they are damaged."""
+    """A run in a list, with its records in order."""
 
     place: int
     """Its place in the order in which runs were created."""

@@ -258,8 +258,6 @@ class Graph:
     @cached_property
     def last_first(self) -> tuple[str, ...]:
         """The states, each after all that its forward edges lead to, if these have no cycle."""
-        if not self.junctions.before:
-            return self.nodes_last_first
         return tuple(dict.fromkeys(map(self.junctions.state_of, self.nodes_last_first)))
 
     @cached_property
@@ -289,21 +287,15 @@ class Graph:
 
         `without` is a state that the paths don't enter.
         """
-        ways = self.junctions.ways
-        enters = self.junctions.entered
+        ways, to = self.junctions.ways, self.junctions.to
         seen, front = {start}, [start]
         while front:
             for edge in ways.get(front.pop(), ()):
-                node = enters.get(edge.id, edge.target) if enters else edge.target
-                if (
-                    (back or not edge.back)
-                    and node not in seen
-                    and edge.target != without
-                    and edge.target in self.states
-                ):
+                node, is_entered = to(edge), edge.target != without and edge.target in self.states
+                if is_entered and (back or not edge.back) and node not in seen:
                     seen.add(node)
                     front.append(node)
-        return {self.junctions.state_of(node) for node in seen} if enters else seen
+        return {*map(self.junctions.state_of, seen)}
 
 
 def _group(

@@ -14,16 +14,25 @@ from typing import Any
 
 from loopkit.drive.active import ActiveRun, History, Listener
 from loopkit.drive.stored_runs import Stored
-from loopkit.engine import events
+from loopkit.engine.events import (
+    EVENTS,
+    Decided,
+    Emitted,
+    Event,
+    Failed,
+    InDoubt,
+    Intended,
+    Replied,
+    Settled,
+    Worked,
+)
 from loopkit.engine.state import RunState
 from loopkit.text import one_line
 from loopkit.views.steps import Call, Step, Steps
 
 LOGGER = logging.getLogger("loopkit")
 LOGGER.addHandler(logging.NullHandler())
-AREAS = {
-    area: LOGGER.getChild(area) for area in sorted({kind.area for kind in events.EVENTS.values()})
-}
+AREAS = {area: LOGGER.getChild(area) for area in sorted({kind.area for kind in EVENTS.values()})}
 WARNINGS = ("alerted", "failed", "held", "in_doubt", "refused", "suspended")
 LANDMARKS = (
     *("cancelled", "child_ended", "child_started", "decided", "emitted", "finished"),
@@ -86,24 +95,24 @@ class RunLog:
             extra = {**place, "event": event.type, **details}
             logger.log(level, MESSAGE, self._run, event.type, _as_text(details), extra=extra)
 
-    def _fields(self, event: events.Event) -> dict[str, Any]:
+    def _fields(self, event: Event) -> dict[str, Any]:
         fields = {name: getattr(event, name) for name in FIELDS.get(event.type, ())}
         match event:
-            case events.Intended():
+            case Intended():
                 fields["call"] = event.key
-            case events.Replied() | events.Failed():
+            case Replied() | Failed():
                 fields |= self._of_call(event.key) | {
                     "tokens": event.usage.tokens,
                     "cost_usd": event.usage.cost_usd,
                     "seconds": event.usage.time_s,
                 }
-            case events.InDoubt() | events.Settled():
+            case InDoubt() | Settled():
                 fields |= self._of_call(event.key)
-            case events.Worked():
+            case Worked():
                 fields |= _work(event)
-            case events.Decided():
+            case Decided():
                 fields["revises"] = bool(event.spends)
-            case events.Emitted():
+            case Emitted():
                 own = {key: value for key, value in event.plain().items() if key != "version"}
                 fields |= {"emitted": own.pop("name"), **own}
         return fields
@@ -123,7 +132,7 @@ def _as_text(fields: Mapping[str, Any]) -> str:
     )
 
 
-def _work(event: events.Worked) -> dict[str, Any]:
+def _work(event: Worked) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if (artifact := event.artifact) is not None:
         fields |= {"artifact": artifact.name, "artifact_version": artifact.version}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopkit.programs.arguments import flags, not_granted
 from loopkit.programs.faults import Fault
-from loopkit.programs.port import Command, Options, Program, Record
+from loopkit.programs.port import Command, Counted, Options, Program, Record
 from loopkit.programs.reading import RecordReader, at, count_at, text_at
 
 
@@ -47,6 +47,11 @@ class CopilotReader(RecordReader):
                 self.fault = (
                     (self.fault or Fault(f"it ended with exit code {code}")) if code else None
                 )
+            case "" if isinstance(models := record.get("modelMetrics"), dict):
+                self.total = Counted(
+                    sum(count_at(model, "usage.inputTokens") or 0 for model in models.values()),
+                    sum(count_at(model, "usage.outputTokens") or 0 for model in models.values()),
+                )
             case _:
                 return False
         return True
@@ -69,4 +74,5 @@ COPILOT = Program(
     tested=("1.0.102", "1.0.102"),
     command=_command,
     reader=CopilotReader,
+    usage_flag="--usage-output-file",
 )  # fmt: skip

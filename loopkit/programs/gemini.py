@@ -27,21 +27,23 @@ def _command(options: Options, session: str | None) -> Command:
 
 
 class GeminiReader(RecordReader):
-    skipped = frozenset({"tool_result"})
+    skipped = frozenset({"message", "error"})
 
     def take(self, kind: str, record: Record) -> bool:
         match kind:
             case "init":
                 self.session = text_at(record, "session_id") or self.session
-            case "message":
-                if record.get("role") == "assistant":
-                    self.say(text_at(record, "content"), anew=record.get("delta") is not True)
+            case "message" if record.get("role") == "assistant":
+                self.say(text_at(record, "content"), anew=record.get("delta") is not True)
             case "tool_use":
                 call, name = text_at(record, "tool_id"), text_at(record, "tool_name")
                 self.act(call, name, record.get("parameters"))
-            case "error":
-                if record.get("severity") == "error":
-                    self.fault = Fault(text_at(record, "message"))
+            case "tool_result":
+                is_refused = text_at(record, "error.message").startswith("Path not in workspace")
+                if is_refused or text_at(record, "error.type") == "tool_not_registered":
+                    self.deny(text_at(record, "tool_id"))
+            case "error" if record.get("severity") == "error":
+                self.fault = Fault(text_at(record, "message"))
             case "result":
                 self.is_complete = True
                 self.turn = tokens_at(record, "stats")

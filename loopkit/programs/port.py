@@ -131,6 +131,9 @@ class Program:
     command: Callable[[Options, str | None], Command]
     """Options and the id of a session that goes on; raises nothing."""
     reader: Callable[[], Reader]
+    usage_flag: str = ""
+    """The flag that names a file for its usage, if its stream does not have it; the JSON in the
+    file is the reader's last line."""
 
 
 Record = Mapping[str, Any]

@@ -30,9 +30,9 @@ except ImportError as error:
     ) from error
 
 from loopkit.serving.access import Access
-from loopkit.serving.http import library as web
 from loopkit.serving.http.answers import MOST_BYTES, bug_teller, error_answer
 from loopkit.serving.http.gate import Gate
+from loopkit.serving.http.library import ClientDisconnect, Request, Response, Route, Starlette
 from loopkit.serving.http.server import HttpServer
 from loopkit.serving.tools.arguments import (
     Caller,
@@ -165,11 +165,11 @@ class StreamableServer(HttpServer):
             max_request_body_size=MOST_BYTES,
             max_sessions=MOST_SESSIONS,
         )
-        routed = web.Starlette(
-            routes=[web.Route(PATH, StreamableHTTPASGIApp(self._sessions))],
+        routed = Starlette(
+            routes=[Route(PATH, StreamableHTTPASGIApp(self._sessions))],
             exception_handlers={
                 404: _tell_place,
-                web.ClientDisconnect: _tell_nobody,
+                ClientDisconnect: _tell_nobody,
                 Exception: bug_teller(say),
             },
         )
@@ -180,10 +180,10 @@ class StreamableServer(HttpServer):
             await super().serve_on(listening)
 
 
-async def _tell_place(_: web.Request, __: Exception) -> web.Response:
+async def _tell_place(_: Request, __: Exception) -> Response:
     """The answer to every other path; clients often request the address without a path."""
     return error_answer(404, f"there is nothing here: MCP is spoken at {PATH}")
 
 
-async def _tell_nobody(_: web.Request, __: Exception) -> web.Response:
+async def _tell_nobody(_: Request, __: Exception) -> Response:
     return error_answer(400, "the client went away")

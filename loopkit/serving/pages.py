@@ -27,7 +27,6 @@ from loopkit.language.inclusion import digest_of
 from loopkit.language.input_faults import MISSING, InvalidInput
 from loopkit.language.load import Loaded
 from loopkit.language.machine import Machine
-from loopkit.serving.http import library as web
 from loopkit.serving.http.answers import BadRequest, status_of, text_of
 from loopkit.serving.http.endpoints import (
     WHICH,
@@ -39,6 +38,13 @@ from loopkit.serving.http.endpoints import (
     routes,
     version_in,
     wanted_in,
+)
+from loopkit.serving.http.library import (
+    BaseRoute,
+    HTMLResponse,
+    RedirectResponse,
+    Request,
+    Response,
 )
 from loopkit.serving.http.server import Site, run_in_page_thread
 from loopkit.text.json_text import canonical
@@ -85,7 +91,7 @@ PLACES = ("choice", "comment", "by", "edit")
 """The fields of the page for the parts of an answer; other parts have many or none."""
 
 
-async def show_runs(call: Call) -> web.Response:
+async def show_runs(call: Call) -> Response:
     newest = await call.site.stored.journal.newest()
     before = call.query["before"] or None
     looks, older = await call.site.runs.looks(wanted_in(call), before, LISTED)
@@ -107,7 +113,7 @@ async def show_runs(call: Call) -> web.Response:
     )
 
 
-async def show_batch(call: Call) -> web.Response:
+async def show_batch(call: Call) -> Response:
     newest = await call.site.stored.journal.newest()
     runs, is_cut = await call.site.runs.batch(call.path["batch"])
     return await page(
@@ -122,7 +128,7 @@ async def show_batch(call: Call) -> web.Response:
     )
 
 
-async def show_stats(call: Call) -> web.Response:
+async def show_stats(call: Call) -> Response:
     machine = call.query["machine"] or None
     by_machine: dict[str, list[RunStats]] = {}
     for run in await call.site.runs.stats(machine):
@@ -142,7 +148,7 @@ async def show_stats(call: Call) -> web.Response:
     )
 
 
-async def compare(call: Call) -> web.Response:
+async def compare(call: Call) -> Response:
     named = call.request.query_params.getlist("run")
     if len(named) != 2 or "\0" in "".join(named):
         raise BadRequest("choose two runs in the list of runs")
@@ -151,7 +157,7 @@ async def compare(call: Call) -> web.Response:
     return await page(call, "compare.html", pages=(first, second), parts=parts, most=MOST)
 
 
-async def show_waiting(call: Call) -> web.Response:
+async def show_waiting(call: Call) -> Response:
     newest = await call.site.stored.journal.newest()
     asked = sorted(await call.site.runs.waiting(), key=lambda one: one.since)
     people = [one for one in asked if one.question.wanted is None]
@@ -159,7 +165,7 @@ async def show_waiting(call: Call) -> web.Response:
     return await page(call, "waiting.html", people=people, outside=outside, newest=newest)
 
 
-async def show_call(call: Call) -> web.Response:
+async def show_call(call: Call) -> Response:
     shown, seq = await page_of(call), call.path["seq"]
     calls = (one for _, one in shown.steps.every_call())
     found = next((one for one in calls if str(one.seq) == seq), None)
@@ -168,7 +174,7 @@ async def show_call(call: Call) -> web.Response:
     return await page(call, "call.html", page=shown, called=found, most=MOST_ALONE)
 
 
-async def show_version(call: Call) -> web.Response:
+async def show_version(call: Call) -> Response:
     shown = await page_of(call)
     versions = shown.steps.versions.get(call.path["artifact"], [])
     kept = version_in(call, versions)
@@ -177,18 +183,18 @@ async def show_version(call: Call) -> web.Response:
     )
 
 
-async def show_report(call: Call) -> web.Response:
+async def show_report(call: Call) -> Response:
     shown = replace(await page_of(call), now=time.time())
-    return web.HTMLResponse(await run_in_page_thread(lambda: html_report(shown)))
+    return HTMLResponse(await run_in_page_thread(lambda: html_report(shown)))
 
 
-async def show_run(call: Call, status: int = 200, **told: Any) -> web.Response:
+async def show_run(call: Call, status: int = 200, **told: Any) -> Response:
     newest = await call.site.stored.journal.newest()
     shown = await page_of(call)
     since = call.query.get("since")
     until = call.query.get("until")
     if since == shown.steps.seq and call.query.get("known") == shown.status:
-        return web.Response(status_code=204)
+        return Response(status_code=204)
     steps = [step for step in shown.steps.all if until is None or step.seq < until]
     earlier = max(len(steps) - MOST_STEPS, 0)
     steps = steps[earlier:]
@@ -221,11 +227,11 @@ async def show_run(call: Call, status: int = 200, **told: Any) -> web.Response:
     return await page(call, "run.html", status, **{**known, **told})
 
 
-async def show_asset(call: Call) -> web.Response:
+async def show_asset(call: Call) -> Response:
     name = call.path["name"]
     if name not in MEDIA:
         raise BadRequest("there is nothing of that name", 404)
-    return web.Response(asset(name), media_type=MEDIA[name])
+    return Response(asset(name), media_type=MEDIA[name])
 
 
 async def show_start(
@@ -234,7 +240,7 @@ async def show_start(
     faults: Faults | None = None,
     message: str = "",
     status: int = 200,
-) -> web.Response:
+) -> Response:
     loaded = _machine(call)
     fields = _fields(loaded)
     if typed is None and (run := call.query.get("from")):
@@ -254,7 +260,7 @@ async def show_start(
     )
 
 
-async def start_run(call: Call) -> web.Response:
+async def start_run(call: Call) -> Response:
     fields, typed = _fields(_machine(call)), await read_form(call.request)
     inputs, faults = read_fields(fields, typed, PREFIX)
     if faults:
@@ -272,7 +278,7 @@ async def start_run(call: Call) -> web.Response:
     return to_page(call, run)
 
 
-async def give(call: Call) -> web.Response:
+async def give(call: Call) -> Response:
     """Answer the question that a form was for, or deliver what was wanted."""
     run, typed = call.path["run"], await read_form(call.request)
     shown, question = await page_of(call), typed.one("question")
@@ -294,11 +300,11 @@ async def give(call: Call) -> web.Response:
     return to_page(call, run, given.by)
 
 
-async def to_run(call: Call) -> web.Response:
+async def to_run(call: Call) -> Response:
     return to_page(call, call.path["run"])
 
 
-async def resume_run(call: Call) -> web.Response:
+async def resume_run(call: Call) -> Response:
     run = call.path["run"]
     try:
         driver = await call.host.go_on(run)
@@ -309,7 +315,7 @@ async def resume_run(call: Call) -> web.Response:
     return await show_run(call, 409, told=f"The run goes on already: {driver}.")
 
 
-async def ask_whether(call: Call) -> web.Response:
+async def ask_whether(call: Call) -> Response:
     assert call.host
     shown = await page_of(call)
     if shown.state.is_over or shown.parent:
@@ -317,7 +323,7 @@ async def ask_whether(call: Call) -> web.Response:
     return await page(call, "cancel.html", page=shown)
 
 
-async def cancel_run(call: Call) -> web.Response:
+async def cancel_run(call: Call) -> Response:
     typed = await read_form(call.request)
     try:
         message = await call.host.app.cancel(call.path["run"], typed.one("reason").strip())
@@ -363,7 +369,7 @@ PAGES: Sequence[Endpoint] = (
 )  # fmt: skip
 
 
-def page_routes(site: Site) -> Sequence[web.BaseRoute]:
+def page_routes(site: Site) -> Sequence[BaseRoute]:
     return routes(site, PAGES)
 
 
@@ -376,7 +382,7 @@ def _is_same(before: AnyAnswer, typed: Typed, machine: Machine) -> bool:
     return counted == (typed.one("choice"), typed.one("comment"), by)
 
 
-async def _refuse(call: Call, typed: Typed, error: Exception) -> web.Response:
+async def _refuse(call: Call, typed: Typed, error: Exception) -> Response:
     if isinstance(error, RunUnreadable):
         raise error
     at = error.at if isinstance(error, AnswerRefused) else ""
@@ -388,7 +394,7 @@ async def _refuse(call: Call, typed: Typed, error: Exception) -> web.Response:
     return await show_run(call, status_of(error) or 500, typed=typed, **told)
 
 
-async def _tell_late(call: Call, typed: Typed, message: str) -> web.Response:
+async def _tell_late(call: Call, typed: Typed, message: str) -> Response:
     """The page of the run, with the texts that were typed for a question that has closed."""
     lost = list(fields_with_text(typed))
     return await show_run(call, 409, late=message, lost=lost, by=typed.one("by"))
@@ -417,7 +423,7 @@ def _fields(loaded: Loaded) -> Sequence[FormField]:
     return form_fields(parse_record(loaded.machine.input))
 
 
-async def read_form(request: web.Request) -> Typed:
+async def read_form(request: Request) -> Typed:
     fault = f"a form has to be sent as {FORM_TYPE}"
     body = await text_of(request, MOST_BYTES, (FORM_TYPE, fault))
 
@@ -431,9 +437,9 @@ async def read_form(request: web.Request) -> Typed:
         raise BadRequest(f"the form can't be read: {error}") from error
 
 
-def to_page(call: Call, run: str, by: str = "") -> web.Response:
+def to_page(call: Call, run: str, by: str = "") -> Response:
     """A redirect to the page of a run, so a reload does not send the form again; keeps `by`."""
-    answer = web.RedirectResponse(path_of(run), 303)
+    answer = RedirectResponse(path_of(run), 303)
     if by:
         secure = call.site.access.is_encrypted(call.request.headers.get("host", ""))
         named: dict[str, Any] = {"httponly": True, "samesite": "strict", "secure": secure}
@@ -441,8 +447,8 @@ def to_page(call: Call, run: str, by: str = "") -> web.Response:
     return answer
 
 
-async def page(call: Call, template: str, status: int = 200, **names: Any) -> web.Response:
+async def page(call: Call, template: str, status: int = 200, **names: Any) -> Response:
     """A page of the site; every template also gets its `place`, for the navigation links."""
     known = {"place": call.request.url.path, **names}
     text = await run_in_page_thread(lambda: render(template, known))
-    return web.HTMLResponse(text, status)
+    return HTMLResponse(text, status)

@@ -9,7 +9,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loopkit.drive.stored_runs import Stored
-from loopkit.engine import events
+from loopkit.engine.events import (
+    ENDS,
+    Alerted,
+    Baselined,
+    ChildEnded,
+    ChildStarted,
+    Decided,
+    Emitted,
+    Failed,
+    Finished,
+    Held,
+    Intended,
+    Repaired,
+    Replied,
+    Resumed,
+    Suspended,
+    Waiting,
+    Worked,
+)
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Artifact
 from loopkit.engine.records import Usage
@@ -84,13 +102,13 @@ def noted(before: Steps, stored: Stored) -> Iterator[Note]:
             yield Note(stored.at, text, line.tone)
 
 
-def _lines_for_baselined(event: events.Baselined, *_: object) -> Iterator[Line]:
+def _lines_for_baselined(event: Baselined, *_: object) -> Iterator[Line]:
     known = f"{plural(len(event.findings), 'finding')} that will not block"
     found = known if event.findings else "nothing"
     yield _row(event.state, f"before the first work, `{event.validator}` finds {found}")
 
 
-def _lines_for_intended(event: events.Intended, before: Step, _: float) -> Iterator[Line]:
+def _lines_for_intended(event: Intended, before: Step, _: float) -> Iterator[Line]:
     if event.role == "run":
         yield _row(event.state, f"runs: {one_line(event.prompt, 80)}")
         return
@@ -107,7 +125,7 @@ def _lines_for_intended(event: events.Intended, before: Step, _: float) -> Itera
     yield _row(event.state, f"asks `{event.agent}`{which}{model}{task}{again}")
 
 
-def _reask_suffix(event: events.Intended, before: Step) -> str:
+def _reask_suffix(event: Intended, before: Step) -> str:
     if event.role == "judge":
         reason = reask_reason(event.prompt)
         return f" again: {one_line(reason, MESSAGE_WIDTH)}" if reason else ""
@@ -117,7 +135,7 @@ def _reask_suffix(event: events.Intended, before: Step) -> str:
     return " again" if event.goes_on else f" again: {one_line(event.prompt, MOST_ARGUMENTS)}"
 
 
-def _lines_for_held(event: events.Held, before: Step, at: float) -> Iterator[Line]:
+def _lines_for_held(event: Held, before: Step, at: float) -> Iterator[Line]:
     known = before.pending.get(event.task)
     if known is not None and known.provider == event.provider:
         # The same wait is prolonged: the status line goes on counting.
@@ -131,7 +149,7 @@ def _lines_for_held(event: events.Held, before: Step, at: float) -> Iterator[Lin
         yield _row(event.state, text, word="waits", tone="odd")
 
 
-def _lines_for_replied(event: events.Replied, before: Step, _: float) -> Iterator[Line]:
+def _lines_for_replied(event: Replied, before: Step, _: float) -> Iterator[Line]:
     """The answer of a judge or a tool; that of an author is printed with its artifact."""
     call = before.call(event.key)
     cost = usage_suffix(event.usage)
@@ -146,7 +164,7 @@ def _lines_for_replied(event: events.Replied, before: Step, _: float) -> Iterato
     yield from _notes(event)
 
 
-def _tool_result(event: events.Replied) -> tuple[str, LineTone]:
+def _tool_result(event: Replied) -> tuple[str, LineTone]:
     if event.found_clean is not None:
         counts = _counts(event.findings)
         if not event.found_clean:
@@ -158,7 +176,7 @@ def _tool_result(event: events.Replied) -> tuple[str, LineTone]:
     return one_line(event.text, MOST_ARGUMENTS), tone
 
 
-def _lines_for_failed(event: events.Failed, before: Step, at: float) -> Iterator[Line]:
+def _lines_for_failed(event: Failed, before: Step, at: float) -> Iterator[Line]:
     call = before.call(event.key)
     role = call.intent.role if call is not None else ""
     who = f"`{call.intent.agent}` " if call is not None and role in ("judge", "tool") else ""
@@ -171,8 +189,8 @@ def _lines_for_failed(event: events.Failed, before: Step, at: float) -> Iterator
     yield from _notes(event)
 
 
-def _notes(event: events.Replied | events.Failed) -> Iterator[Line]:
-    warnings = (event.prompt_cut, event.warning) if isinstance(event, events.Replied) else ()
+def _notes(event: Replied | Failed) -> Iterator[Line]:
+    warnings = (event.prompt_cut, event.warning) if isinstance(event, Replied) else ()
     for warning in filter(None, warnings):
         yield _row("", f" {one_line(warning, WHOLE)}", word="warning:", tone="odd")
     if event.in_words:
@@ -180,13 +198,13 @@ def _notes(event: events.Replied | events.Failed) -> Iterator[Line]:
         yield _row("", f" {why}; from now on it is asked for in words", word="note:", tone="odd")
 
 
-def _lines_for_alerted(event: events.Alerted, *_: object) -> Iterator[Line]:
+def _lines_for_alerted(event: Alerted, *_: object) -> Iterator[Line]:
     of = f"{event.corrections} of {plural(event.works, 'work')}"
     text = f" {event.value:.0%} of the works are corrections ({of}); {event.threshold:.0%} are"
     yield _row("", f"{text} the limit", word="alert:", tone="odd")
 
 
-def _lines_for_emitted(event: events.Emitted, *_: object) -> Iterator[Line]:
+def _lines_for_emitted(event: Emitted, *_: object) -> Iterator[Line]:
     number = f"version {event.artifact_version}, attempt {event.attempt}"
     about = [f"{event.artifact} {number}"] if event.artifact else []
     about += [f"phase {one_line(event.phase)}"] if event.phase else []
@@ -196,7 +214,7 @@ def _lines_for_emitted(event: events.Emitted, *_: object) -> Iterator[Line]:
     yield _row("", " · ".join([f"event {event.name}", *filter(None, parts)]))
 
 
-def _lines_for_child_ended(event: events.ChildEnded, *_: object) -> Iterator[Line]:
+def _lines_for_child_ended(event: ChildEnded, *_: object) -> Iterator[Line]:
     item = f"{one_line(event.key, KEY_WIDTH)}: " if event.key else ""
     kind, tone = OF_SUCCESS[event.result["success"]]
     calls = plural(event.usage.agent_calls, "call")
@@ -205,7 +223,7 @@ def _lines_for_child_ended(event: events.ChildEnded, *_: object) -> Iterator[Lin
     yield from (_row("", f"- {one_line(told, WHOLE)}") for told in conflicts_of(event.result))
 
 
-def _lines_for_suspended(event: events.Suspended, before: Step, at: float) -> Iterator[Line]:
+def _lines_for_suspended(event: Suspended, before: Step, at: float) -> Iterator[Line]:
     if event.reason == "waiting":
         yield _row(event.state, one_line(event.message, WHOLE))
         return
@@ -216,7 +234,7 @@ def _lines_for_suspended(event: events.Suspended, before: Step, at: float) -> It
     yield _row(event.state, text, word="suspended", tone="odd")
 
 
-def _lines_for_repaired(event: events.Repaired, *_: object) -> Iterator[Line]:
+def _lines_for_repaired(event: Repaired, *_: object) -> Iterator[Line]:
     yield Line(f"continues with a changed machine ({plural(len(event.changes), 'change')}):")
     for change in event.changes[:MAX_CHANGES]:
         before = change.before or "nothing"
@@ -228,26 +246,26 @@ def _lines_for_repaired(event: events.Repaired, *_: object) -> Iterator[Line]:
         yield Line(f"  limits.{name}: the machine's own limit applies again")
 
 
-def _lines_for_resumed(event: events.Resumed, *_: object) -> Iterator[Line]:
+def _lines_for_resumed(event: Resumed, *_: object) -> Iterator[Line]:
     raised = ", ".join(f"{name} = {value}" for name, value in event.limits.items())
     yield Line("resumed" + (f" with {raised}" if raised else ""))
 
 
-def _lines_for_waiting(event: events.Waiting, *_: object) -> Iterator[Line]:
+def _lines_for_waiting(event: Waiting, *_: object) -> Iterator[Line]:
     if (wanted := event.wanted) is not None:
         yield _row("", f"waits for `{wanted.artifact}` from outside, attempt {wanted.attempt}")
     else:
         yield _row(event.state, f"waits for a person: {one_line(or_empty(event.text))}")
 
 
-def _lines_for_finished(event: events.Finished, *_: object) -> Iterator[Line]:
+def _lines_for_finished(event: Finished, *_: object) -> Iterator[Line]:
     kind, tone = OF_SUCCESS[event.success]
     although = f", although {event.although}" if event.although else ""
     yield Line("", event.outcome, f" ({kind}){although}", "odd" if although else tone)
     yield from (Line(f"its work is left in {one_line(place, WHOLE)}") for place in event.left)
 
 
-def _lines_for_worked(event: events.Worked, before: Step, _: float) -> Iterator[Line]:
+def _lines_for_worked(event: Worked, before: Step, _: float) -> Iterator[Line]:
     if event.report is not None:
         yield from _report_lines(before, event.report, usage_suffix(Usage(time_s=event.time_s)))
     elif event.outcome != "done" and event.artifact is None:
@@ -297,7 +315,7 @@ def _report_lines(before: Step, report: Report, cost: str) -> Iterator[Line]:
         yield _row("", f"- and {more} more")
 
 
-def _lines_for_decided(event: events.Decided, *_: object) -> Iterator[Line]:
+def _lines_for_decided(event: Decided, *_: object) -> Iterator[Line]:
     back = event.revision
     reason = f"   revision {back.revision} of {back.max_revisions}" if back is not None else ""
     reason += f", from {event.best.version}, the best" if event.best is not None else ""
@@ -439,7 +457,7 @@ def _lasting(since: float, now: float) -> str:
     return f" {duration(now - since)}" if now - since >= 1 else ""
 
 
-IDLE = ("suspended", *events.ENDS)
+IDLE = ("suspended", *ENDS)
 """After one of these events a child neither works nor waits until its next event."""
 
 
@@ -468,10 +486,10 @@ class FamilyProgress:
         event, member = stored.event, self._children.get(run, self._root)
         member.steps.take(stored)
         member.works = None if event.type in IDLE else event.type != "waiting"
-        if isinstance(event, events.ChildStarted):
+        if isinstance(event, ChildStarted):
             place = place_of(event.state, event.key, member.place)
             self._children[event.child] = _Member(run, event.key, place)
-        elif isinstance(event, events.ChildEnded):
+        elif isinstance(event, ChildEnded):
             every = self._children.items()
             for ended in [of for of, one in every if (one.parent, one.key) == (run, event.key)]:
                 del self._children[ended]
@@ -487,7 +505,7 @@ class FamilyProgress:
         child = self._children.get(run)
         if child is None:
             yield from lines(self._root.steps, stored)
-        elif stored.event.type not in events.ENDS:
+        elif stored.event.type not in ENDS:
             # The parent reports the end of a child, with its cost.
             for line in lines(child.steps, stored):
                 yield replace(line, before=f"{child.place} {line.before.removeprefix('  ')}")
@@ -496,7 +514,7 @@ class FamilyProgress:
         """The lines about the next event; for one of several children only if a person must act."""
         event = stored.event
         # The person who interrupted the family knows already.
-        is_stopped = isinstance(event, events.Suspended) and not event.is_pause
+        is_stopped = isinstance(event, Suspended) and not event.is_pause
         if self._is_alone(run) or is_stopped or event.type == "waiting":
             yield from self.lines(run, stored)
 

@@ -217,12 +217,10 @@ class RunViews(Generic[View]):
         self._one_at_a_time = asyncio.Lock()
 
     async def row(self, run: str) -> RunRow:
-        """Raises UnknownRun and RunDamaged."""
+        """Raises UnknownRun."""
         rows = await self.stored.journal.runs(run=run)
         if not rows:
             raise UnknownRun(run)
-        if rows[0].damage is not None:
-            raise rows[0].damage
         return rows[0]
 
     async def looks(
@@ -280,8 +278,6 @@ class RunViews(Generic[View]):
         if known is not None and known.row == row:
             return self._looks.keep(row.run, known)
         try:
-            if row.damage is not None:
-                raise row.damage
             state = await self.stored.state_of(row.run)
             asked = tuple([await self._asked(one) for one in await self.stored.questions_of(state)])
             summary = summary_of(row, state, await self.stored.usage_of(state))

@@ -7,7 +7,26 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Self
 
 from loopkit.drive.stored_runs import Stored
-from loopkit.engine import events
+from loopkit.engine.events import (
+    Cancelled,
+    ChildEnded,
+    ChildStarted,
+    Decided,
+    Entered,
+    Event,
+    Failed,
+    Finished,
+    Held,
+    InDoubt,
+    Intended,
+    Replied,
+    Reread,
+    Resumed,
+    Started,
+    Suspended,
+    Waiting,
+    Worked,
+)
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Artifact, Feedback, PromptSize
 from loopkit.engine.records import Usage
@@ -44,11 +63,11 @@ class Call:
     """The number of its first event, which names it."""
     began: float
     """Unix time."""
-    intent: events.Intended
+    intent: Intended
     status: CallStatus = "open"
     ended: float | None = None
-    reply: events.Replied | None = None
-    failure: events.Failed | None = None
+    reply: Replied | None = None
+    failure: Failed | None = None
 
     @property
     def usage(self) -> Usage:
@@ -87,14 +106,14 @@ class Call:
         if reply.stream:
             yield Text("Printed", reply.stream)
 
-    def settle(self, event: events.Replied | events.Failed | events.InDoubt, at: float) -> None:
+    def settle(self, event: Replied | Failed | InDoubt, at: float) -> None:
         """Set the result; the end of a call in doubt is unknown."""
         match event:
-            case events.Replied():
+            case Replied():
                 self.status, self.reply, self.ended = "answered", event, at
-            case events.Failed():
+            case Failed():
                 self.status, self.failure, self.ended = "failed", event, at
-            case events.InDoubt():
+            case InDoubt():
                 self.status, self.ended = "in doubt", None
 
 
@@ -111,7 +130,7 @@ class Pending(NamedTuple):
 
     since: float
     """Unix time."""
-    call: events.Intended | None = None
+    call: Intended | None = None
     """The last call; None if the provider is paused before the first."""
     until: float | None = None
     """Unix time of the next try; None while a call is in flight."""
@@ -137,14 +156,14 @@ class Step:
     """The number of its last record."""
     ended: float | None = None
     calls: list[Call] = field(default_factory=list)
-    work: events.Worked | None = None
-    decision: events.Decided | None = None
-    waiting: events.Waiting | None = None
+    work: Worked | None = None
+    decision: Decided | None = None
+    waiting: Waiting | None = None
     question: str = ""
     """The id of its last question."""
     notes: list[Note] = field(default_factory=list)
-    children: list[events.ChildStarted] = field(default_factory=list)
-    ended_children: list[events.ChildEnded] = field(default_factory=list)
+    children: list[ChildStarted] = field(default_factory=list)
+    ended_children: list[ChildEnded] = field(default_factory=list)
     pending: dict[str, Pending] = field(default_factory=dict)
     """By task, in the order of their last calls."""
     asked: set[str] = field(default_factory=set)
@@ -187,60 +206,58 @@ class Step:
         """Note the next event; what it adds to what the run has spent."""
         at = stored.at
         match stored.event:
-            case events.Intended() as intent:
+            case Intended() as intent:
                 number = self.calls_before + len(self.calls) + 1
                 self.calls.append(Call(number, stored.seq, at, intent))
                 self.asked.add(intent.task)
                 self.pending[intent.task] = Pending(at, intent)
-            case events.Replied() | events.Failed() | events.InDoubt() as settled:
+            case Replied() | Failed() | InDoubt() as settled:
                 return self._settle(settled, at)
-            case events.Held(instead="") as held:
+            case Held(instead="") as held:
                 known = self.pending.get(held.task)
                 waits = Pending(at, known.call if known else None, held.until, held.provider)
                 self.pending[held.task] = waits
-            case events.Suspended() | events.Resumed() as event:
+            case Suspended() | Resumed() as event:
                 self.pending.clear()
-                if isinstance(event, events.Resumed):
+                if isinstance(event, Resumed):
                     self.faults.clear()
             case event:
                 return self._go_on(event, at)
         return Usage()
 
-    def _go_on(self, event: events.Event, at: float) -> Usage:
+    def _go_on(self, event: Event, at: float) -> Usage:
         match event:
-            case events.Worked() as work:
+            case Worked() as work:
                 self.work, self.ended, self.waiting = work, at, None
                 self.pending.clear()
                 return Usage(time_s=work.time_s)
-            case events.Decided() as decision:
+            case Decided() as decision:
                 self.decision, self.ended = decision, at
-            case events.Waiting() as waiting:
+            case Waiting() as waiting:
                 self.waiting, self.question = waiting, waiting.question
-            case events.Finished() | events.Cancelled():
+            case Finished() | Cancelled():
                 self.ended = at
-            case events.ChildStarted() as child:
+            case ChildStarted() as child:
                 self.children.append(child)
-            case events.ChildEnded() as child:
+            case ChildEnded() as child:
                 self.ended_children.append(child)
                 return child.usage
         return Usage()
 
-    def _settle(self, event: events.Replied | events.Failed | events.InDoubt, at: float) -> Usage:
-        if isinstance(event, events.Failed):
+    def _settle(self, event: Replied | Failed | InDoubt, at: float) -> Usage:
+        if isinstance(event, Failed):
             self.faults.append(one_line(event.message, WHOLE))
-        if isinstance(event, events.Replied):
+        if isinstance(event, Replied):
             self.answered = event.usage.plus(self.answered or Usage())
         call = self.call(event.key)
         if call is None:
-            return Usage() if isinstance(event, events.InDoubt) else event.usage
+            return Usage() if isinstance(event, InDoubt) else event.usage
         call.settle(event, at)
         if (known := self.pending.get(call.intent.task)) and known.call is call.intent:
             del self.pending[call.intent.task]
-        if isinstance(event, events.Failed) and event.retry_at is not None:
+        if isinstance(event, Failed) and event.retry_at is not None:
             self.pending[call.intent.task] = Pending(at, call.intent, event.retry_at)
-        return (
-            event.charge(call.intent.reserved) if isinstance(event, events.InDoubt) else event.usage
-        )
+        return event.charge(call.intent.reserved) if isinstance(event, InDoubt) else event.usage
 
 
 @dataclass(slots=True)
@@ -304,9 +321,9 @@ class Steps:
         event, notes = stored.event, [*self.noting(self, stored)]
         self.seq, self.since = stored.seq, stored.at
         match event:
-            case events.Started():
+            case Started():
                 self.run, self.machine, self.born = event.run, event.machine, stored.at
-            case events.Entered():
+            case Entered():
                 decision = self.step.decision
                 self.step = Step(
                     stored.seq, event.state, event.visit, event.attempt, stored.at,
@@ -315,9 +332,9 @@ class Steps:
                 )  # fmt: skip
                 if self.is_kept:
                     self.all.append(self.step)
-            case events.Intended():
+            case Intended():
                 self.calls += event.asks_agent
-            case events.ChildEnded():
+            case ChildEnded():
                 self.calls += event.usage.agent_calls
         self.usage = self.usage.plus(self.step.take(stored))
         self.step.notes += notes
@@ -325,13 +342,13 @@ class Steps:
         if self.is_kept:
             self._keep(event)
 
-    def _keep(self, event: events.Event) -> None:
-        left = (event.artifact,) if isinstance(event, events.Worked | events.Reread) else ()
-        for artifact in event.artifacts if isinstance(event, events.Started) else left:
+    def _keep(self, event: Event) -> None:
+        left = (event.artifact,) if isinstance(event, Worked | Reread) else ()
+        for artifact in event.artifacts if isinstance(event, Started) else left:
             if artifact is not None:
                 versions = self.versions.setdefault(artifact.name, [])
                 versions.append(KeptVersion(len(versions) + 1, artifact))
-        if isinstance(event, events.Worked) and (report := event.report) is not None:
+        if isinstance(event, Worked) and (report := event.report) is not None:
             # A report may be about an earlier version than the last.
             known = reversed(self.versions.get(report.artifact, ()))
             about = (one for one in known if report.version in (0, one.number))

@@ -585,7 +585,7 @@ async def _file_of(active: ActiveRun, written: FileValues, start: Path | None = 
     if is_own:
         return _file_in(await workspace(active, None, writes=True), given)
     declared = active.program.machine.workspace
-    named = place_of(active, declared)[0] if declared is not None else active.folder
+    named = place_of(active, declared) if declared is not None else active.folder
     is_there = given.parent.resolve().is_relative_to(named.resolve())
     return _file_in((named if is_there else active.folder).resolve(), given)
 

@@ -340,9 +340,8 @@ GROUP BY last, is_driven, is_due
 
 -- name: runs
 WITH alive AS MATERIALIZED (@ALIVE)
-SELECT runs.id, run, machine, definition, created_at,
-    coalesce(owner IN (SELECT name FROM alive), false), head.seq, head.at,
-    (SELECT count(*) FROM @records WHERE run_id = runs.id)
+SELECT runs.id, run, machine, definition, created_at, coalesce(head.at, created_at),
+    coalesce(head.seq, 0), coalesce(owner IN (SELECT name FROM alive), false)
 FROM @runs AS runs LEFT JOIN LATERAL (
     SELECT seq, at, type FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
 ) AS head ON true

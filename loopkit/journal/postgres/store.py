@@ -413,17 +413,11 @@ class SharedContents(Contents):
         self._lock = threading.Lock()
 
     def keep(
-        self,
-        run: str,
-        folder: Folder,
-        known: Tree | None = None,
-        *,
-        is_trusted: bool = False,
-        leaves_out: bool = False,
+        self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
     ) -> Tree:
         with made(self.state):
             pass
-        tree = super().keep(run, folder, known, is_trusted=is_trusted, leaves_out=leaves_out)
+        tree = super().keep(run, folder, known, is_trusted=is_trusted)
         self.share(run, tree.digest)
         return tree
 

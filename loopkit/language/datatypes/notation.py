@@ -571,25 +571,11 @@ class Part(Value, frozen=True):
     @property
     def is_null(self) -> bool:
         """Whether it lets nothing but null through."""
-        said = self.schema
-        return (
-            isinstance(said, Mapping)
-            and (said.get("type") == "null" or [None] in _lists(said))
-            and _lets_null(said)
-        )
-
-
-def _lists(said: Mapping[str, Any]) -> list[Any]:
-    """The values that there are, each time that they are listed."""
-    listed = [said["enum"]] if "enum" in said else []
-    return [*listed, [said["const"]]] if "const" in said else listed
+        return isinstance(self.schema, Mapping) and _kinds(self.schema) == {"null"}
 
 
 def _lets_null(said: Mapping[str, Any]) -> bool:
-    kinds = said.get("type", "null")
-    return "null" in ([kinds] if isinstance(kinds, str) else kinds) and all(
-        None in values for values in _lists(said)
-    )
+    return "null" in _kinds(said) or said.keys().isdisjoint(("type", "enum", "const"))
 
 
 def _speaking(part: Part, root: Mapping[str, Any]) -> list[Part]:

@@ -12,7 +12,24 @@ from functools import partial, reduce
 
 from loopkit.drive.active import ActiveRun, History, Listener
 from loopkit.drive.stored_runs import Stored
-from loopkit.engine import events
+from loopkit.engine.events import (
+    Alerted,
+    Cancelled,
+    Decided,
+    Emitted,
+    Entered,
+    Failed,
+    Finished,
+    InDoubt,
+    Intended,
+    Repaired,
+    Replied,
+    Resumed,
+    Started,
+    Suspended,
+    Waiting,
+    Worked,
+)
 from loopkit.engine.findings import Answer
 from loopkit.engine.records import Usage
 from loopkit.engine.telemetry import usd_without_held
@@ -54,7 +71,7 @@ class TelemetryObserver:
             spans.after(stored)
         root = root_of(run)
         if is_child(run) and root not in self._born:
-            begun = (one.at for one in await history(root) if isinstance(one.event, events.Started))
+            begun = (one.at for one in await history(root) if isinstance(one.event, Started))
             self._born[root] = next(begun, 0.0)
             if len(self._born) > MOST_FAMILIES:
                 del self._born[next(iter(self._born))]
@@ -79,7 +96,7 @@ class TelemetryObserver:
             self._end()
 
 
-def finish_reason(reply: events.Replied) -> str:
+def finish_reason(reply: Replied) -> str:
     """Why an answer ended, in the words of the conventions."""
     if reply.cut_off:
         return "length"
@@ -114,23 +131,23 @@ class RunSpans:
             self._happened.append(happened)
         self._steps.take(stored)
         event = stored.event
-        if isinstance(event, events.Entered | events.Resumed):
+        if isinstance(event, Entered | Resumed):
             # Work after a resume has spans of its own.
             self._since = (stored.seq, stored.at)
         return list(self._end(stored))
 
     def _end(self, stored: Stored) -> Iterator[Span]:
         match stored.event:
-            case events.Replied() | events.Failed() | events.InDoubt() as event:
+            case Replied() | Failed() | InDoubt() as event:
                 if (call := self._steps.step.call(event.key)) is not None:
                     yield from self._end_call(call, stored.at)
-            case events.Worked() as event:
+            case Worked() as event:
                 yield from self._end_work(stored.at, event)
-            case events.Suspended():
+            case Suspended():
                 yield from self._end_work(stored.at, None)
-            case events.Finished() as event:
+            case Finished() as event:
                 yield from self._end_run(stored.at, event.outcome, event.success)
-            case events.Cancelled() as event:
+            case Cancelled() as event:
                 yield from self._end_run(stored.at, event.type, False)
 
     def _end_call(self, call: Call, at: float) -> Iterator[Span]:
@@ -147,7 +164,7 @@ class RunSpans:
                 works.setdefault(call.intent.task, []).append(call)
         return works
 
-    def _end_work(self, at: float, worked: events.Worked | None) -> Iterator[Span]:
+    def _end_work(self, at: float, worked: Worked | None) -> Iterator[Span]:
         """The spans of a state whose work has ended, finally or until the run is resumed."""
         step, (since, start) = self._steps.step, self._since
         if not step.state:
@@ -207,7 +224,7 @@ NO_REPLY = "cancelled"
 def error_of(call: Call) -> str:
     if call.failure is not None:
         return call.failure.error_class
-    return {"answered": "", "in doubt": events.InDoubt.type}.get(call.status, NO_REPLY)
+    return {"answered": "", "in doubt": InDoubt.type}.get(call.status, NO_REPLY)
 
 
 def cost_attributes(usage: Usage) -> Attributes:
@@ -268,7 +285,7 @@ def work_span(work: Sequence[Call], within: str, at: float) -> Span:
     )
 
 
-def _name(intended: events.Intended) -> str:
+def _name(intended: Intended) -> str:
     if intended.role == "tool":
         return f"{names.EXECUTE_TOOL} {intended.agent.partition('.')[2]}"
     if intended.model:
@@ -276,7 +293,7 @@ def _name(intended: events.Intended) -> str:
     return f"run {intended.agent}"
 
 
-def _model(intended: events.Intended) -> Attributes:
+def _model(intended: Intended) -> Attributes:
     if not intended.model:
         return {}
     provider = names.provider_of(intended.model)
@@ -284,7 +301,7 @@ def _model(intended: events.Intended) -> Attributes:
     return {names.REQUEST_MODEL: names.model_name(intended.model), **known}
 
 
-def _request_attributes(intended: events.Intended, work: Sequence[Call]) -> Attributes:
+def _request_attributes(intended: Intended, work: Sequence[Call]) -> Attributes:
     if intended.role == "tool":
         agent, _, tool = intended.agent.partition(".")
         asked = [one for call in work if call.reply for one in call.reply.tool_calls]
@@ -306,7 +323,7 @@ def _request_attributes(intended: events.Intended, work: Sequence[Call]) -> Attr
     return attributes
 
 
-def _reply_attributes(intended: events.Intended, reply: events.Replied) -> Attributes:
+def _reply_attributes(intended: Intended, reply: Replied) -> Attributes:
     if not intended.asks_agent:
         return {} if reply.exit_code is None else ours(exit_code=reply.exit_code)
     attributes = ours(played=True) if reply.played else {}
@@ -326,33 +343,31 @@ def _reply_attributes(intended: events.Intended, reply: events.Replied) -> Attri
 def happening(stored: Stored) -> SpanEvent | None:
     attributes: Attributes = {}
     match event := stored.event:
-        case events.Decided():
+        case Decided():
             attributes = ours(state=event.source, edge=event.edge, target=event.target)
             attributes |= ours(revises=bool(event.spends))
-        case events.Waiting():
+        case Waiting():
             attributes = ours(state=event.state, question=event.question)
-        case events.Worked(answer=answer) if answer is not None:
+        case Worked(answer=answer) if answer is not None:
             attributes = ours(state=event.state, choice=answer.choice)
-        case events.Suspended():
+        case Suspended():
             attributes = ours(state=event.state, reason=event.reason)
-        case events.Emitted():
+        case Emitted():
             attributes = ours(state=event.state, emitted=event.name)
             attributes |= ours(artifact=event.artifact) if event.artifact else {}
             attributes |= ours(artifact_version=event.artifact_version, attempt=event.attempt)
             attributes |= ours(findings=len(event.findings))
-        case events.Alerted():
+        case Alerted():
             attributes = ours(figure=event.figure, value=event.value)
-        case events.Resumed() | events.Repaired():
+        case Resumed() | Repaired():
             pass
         case _:
             return None
-    name = "answered" if isinstance(event, events.Worked) else event.type
+    name = "answered" if isinstance(event, Worked) else event.type
     return SpanEvent(f"loopkit.{name}", stored.at, attributes)
 
 
-def validate_span(
-    state: str, worked: events.Worked | None, own: str, start: float, end: float
-) -> Span:
+def validate_span(state: str, worked: Worked | None, own: str, start: float, end: float) -> Span:
     """The span of a validate state; without a report if the run was suspended in it."""
     report = worked.report if worked is not None else None
     failed = "" if worked is None or worked.outcome == "done" else worked.outcome

@@ -29,7 +29,7 @@ from loopkit.proof.bounds.configurations import (
 )
 from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck, Taken
-from loopkit.proof.bounds.variables import Region, granted, number
+from loopkit.proof.bounds.variables import Region, granted, left_of, number
 from loopkit.proof.outcomes.table import Row
 
 if TYPE_CHECKING:
@@ -91,25 +91,22 @@ class Exact:
             if (first := self._explored.first_dead(name)) is not None:
                 yield stuck_at(self._explored, first)
 
-    def _counters_left(self) -> Iterator[tuple[str, int | None]]:
+    def _counters_left(self) -> Iterator[tuple[str, int]]:
         inputs = self._variables.inputs
         some = [counter for counter in self._graph.caps if inputs.most(counter) > 0]
-        if len(some) * len(self._explored.found) > MOST_STEPS:
-            return
-        for counter in some:
+        for counter in some if len(some) * len(self._explored.found) <= MOST_STEPS else ():
             spent = self._most_spent(counter)
             is_fixed = isinstance(inputs.caps[counter], int)
             if spent < inputs.most(counter) and (is_fixed or not self._is_used_up(counter)):
                 yield counter, spent
 
     def _is_used_up(self, counter: str) -> bool:
-        """Whether some run uses up a counter whose cap is an input."""
+        """Whether a run may spend the last of a counter whose cap is an input."""
         explored = self._explored
         return any(
-            explored.plans.is_last(move, counter, *configuration)
-            for configuration, moves in zip(explored.found, explored.moves, strict=True)
-            for move in moves
-            if move.edge is not None and counter in move.edge.counters
+            left_of(self._variables, counter, explored.plans.values(name, held))[0] <= 1
+            for (name, held), moves in zip(explored.found, explored.moves, strict=True)
+            if any(move.edge is not None and counter in move.edge.counters for move in moves)
         )
 
     def _most_spent(self, counter: str) -> int:

@@ -23,9 +23,7 @@ from loopkit.proof.bounds.variables import (
     Values,
     Variable,
     Variables,
-    granted,
     number,
-    region_in,
 )
 from loopkit.values import Value
 
@@ -81,7 +79,6 @@ class Plans:
         """Back edges that had no room when their state decided."""
         self._known: dict[str, dict[Held, Plan]] = {name: {} for name in graph.states}
         self._split: dict[str, dict[Held, list[Held]]] = {name: {} for name in graph.states}
-        self._merged: dict[tuple[int, ...], Move] = {}
 
     def of(self, name: str, held: Held) -> Plan:
         """The plan of a state in a configuration that holds these values."""
@@ -140,16 +137,8 @@ class Plans:
             for change in self._changes(move, values):
                 way = move.event, move.edge.id if move.edge else "", move.is_spared
                 reached.setdefault((*way, change), ([], change))[0].append(move)
-        moves = tuple(self._one(moves) for moves, _ in reached.values())
+        moves = tuple(merge_moves(moves) for moves, _ in reached.values())
         return Plan(moves, tuple(change for _, change in reached.values()), ways)
-
-    def _one(self, moves: list[Move]) -> Move:
-        if len(moves) == 1:
-            return moves[0]
-        key = tuple(map(id, moves))
-        if key not in self._merged:
-            self._merged[key] = merge_moves(moves)
-        return self._merged[key]
 
     def _changes(self, move: Move, values: Values) -> Iterator[Change]:
         edge = move.edge
@@ -181,16 +170,6 @@ class Plans:
         """Whether a move changes a held value; a count may be at its maximum."""
         is_known = variable in values and variable not in self.variables.by_room
         return variable in new and not (is_known and values[variable] == new[variable])
-
-    def is_last(self, move: Move, counter: str, name: str, held: Held) -> bool:
-        """Whether surely nothing may be left of a counter after a move that spends it."""
-        values = self.values(name, held)
-        if counter in self.variables.rooms:
-            return granted(region_in(values, Variable("room", counter), ()))[0] <= 1
-        reset = move.edge is not None and counter in move.edge.resets
-        spent = 0 if reset else number(values[Variable("counter", counter)])
-        cap = Variable("input", str(self.variables.inputs.caps[counter]))
-        return granted(region_in(values, cap, self.variables.inputs.cap(counter)))[0] <= spent + 1
 
 
 def live(variables: Variables) -> Mapping[str, Mapping[Variable, None]]:

@@ -23,7 +23,19 @@ from loopkit.journal.journal import Journal
 from loopkit.journal.records import Place, Placed
 from loopkit.language.input_faults import InvalidInput
 from loopkit.serving.host import bug_text
-from loopkit.serving.http import library as web
+from loopkit.serving.http.library import (
+    ClientDisconnect,
+    EventSourceResponse,
+    Headers,
+    HTMLResponse,
+    HTTPException,
+    Receive,
+    Request,
+    Response,
+    Scope,
+    Send,
+    SendTimeoutError,
+)
 from loopkit.text.json_text import NoJson, parse_json
 from loopkit.views.console import event_line
 from loopkit.views.page.rendering import render
@@ -111,15 +123,13 @@ class BadRequest(Exception):
         self.status = status
 
 
-def json_answer(data: Any, status: int = 200) -> web.Response:
+def json_answer(data: Any, status: int = 200) -> Response:
     data = data.plain() if isinstance(data, Record) else data
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return web.Response(text, status, media_type="application/json")
+    return Response(text, status, media_type="application/json")
 
 
-def error_answer(
-    status: int, message: str, problems: Sequence[dict[str, Any]] = ()
-) -> web.Response:
+def error_answer(status: int, message: str, problems: Sequence[dict[str, Any]] = ()) -> Response:
     return json_answer({"error": {"message": message, "problems": list(problems)}}, status)
 
 
@@ -130,7 +140,7 @@ def error_page(
     *,
     has_nav: bool = True,
     is_signed_out: bool = False,
-) -> web.Response:
+) -> Response:
     names = {
         "title": TITLES.get(status, "This did not work"),
         "message": message,
@@ -139,16 +149,16 @@ def error_page(
         "is_signed_out": is_signed_out,
         "place": "",
     }
-    return web.HTMLResponse(render("error.html", names), status)
+    return HTMLResponse(render("error.html", names), status)
 
 
-def wants_page(headers: web.Headers) -> bool:
+def wants_page(headers: Headers) -> bool:
     return "text/html" in headers.get("accept", "")
 
 
 def _error(
-    request: web.Request, status: int, message: str, problems: Sequence[dict[str, Any]] = ()
-) -> web.Response:
+    request: Request, status: int, message: str, problems: Sequence[dict[str, Any]] = ()
+) -> Response:
     tell = error_page if wants_page(request.headers) else error_answer
     return tell(status, message, problems)
 
@@ -171,23 +181,23 @@ def _problems_of(error: Exception) -> list[dict[str, Any]]:
     return [{name: getattr(problem, name) for name in named} for problem in problems]
 
 
-async def tell_http(request: web.Request, error: Exception) -> web.Response:
-    assert isinstance(error, web.HTTPException)
+async def tell_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
     answer = _error(request, error.status_code, str(error.detail).lower())
     answer.headers.update(error.headers or {})
     return answer
 
 
-async def tell_known(request: web.Request, error: Exception) -> web.Response:
+async def tell_known(request: Request, error: Exception) -> Response:
     status = status_of(error)
     assert status is not None
     return _error(request, status, str(error), _problems_of(error))
 
 
-def bug_teller(say: Callable[[str], None]) -> Callable[[web.Request, Exception], Any]:
+def bug_teller(say: Callable[[str], None]) -> Callable[[Request, Exception], Any]:
     """A handler that reports a bug with `say`, and tells the client no detail of it."""
 
-    async def tell_bug(request: web.Request, bug: Exception) -> web.Response:
+    async def tell_bug(request: Request, bug: Exception) -> Response:
         say(bug_text(bug, "the server goes on"))
         told = "internal error: this is a bug in loopkit; its server printed it"
         return _error(request, 500, told)
@@ -203,7 +213,7 @@ LONGEST_S = 30.0
 R = TypeVar("R", bound=Record)
 
 
-async def record_of(request: web.Request, noun: type[R]) -> R:
+async def record_of(request: Request, noun: type[R]) -> R:
     """The record that a body holds; raises BadRequest."""
     fault = "the body has to be JSON, with `Content-Type: application/json`"
     text = await text_of(request, MOST_BYTES, ("application/json", fault))
@@ -217,7 +227,7 @@ async def record_of(request: web.Request, noun: type[R]) -> R:
         raise BadRequest(f"the body does not fit: {error}", 422) from error
 
 
-async def text_of(request: web.Request, most: int, only: tuple[str, str] | None = None) -> str:
+async def text_of(request: Request, most: int, only: tuple[str, str] | None = None) -> str:
     """The body of a request; raises BadRequest if it is too long, takes too long or is no UTF-8.
 
     `only` is the content type that it has to have, and the fault otherwise.
@@ -234,7 +244,7 @@ async def text_of(request: web.Request, most: int, only: tuple[str, str] | None 
                     raise BadRequest(f"the body has more than {most:,} bytes", 413)
     except TimeoutError as error:
         raise BadRequest(f"the body did not come within {LONGEST_S:g} s", 408) from error
-    except web.ClientDisconnect as error:
+    except ClientDisconnect as error:
         raise BadRequest("the client went away") from error
     try:
         return body.decode()
@@ -247,11 +257,11 @@ OVER = "over"
 """The ending of the id of the last event of a run."""
 
 
-class Stream(web.EventSourceResponse):
+class Stream(EventSourceResponse):
     """A stream that ends if its client does not read."""
 
-    async def __call__(self, scope: web.Scope, receive: web.Receive, send: web.Send) -> None:
-        with suppress(web.SendTimeoutError):
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(SendTimeoutError):
             await super().__call__(scope, receive, send)
 
 

@@ -21,7 +21,6 @@ from loopkit.journal.records import Place
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.load import Loaded
 from loopkit.serving.host import THIS_SERVER, Host
-from loopkit.serving.http import library as web
 from loopkit.serving.http.answers import (
     EVENTS,
     OVER,
@@ -31,6 +30,7 @@ from loopkit.serving.http.answers import (
     record_of,
     stream,
 )
+from loopkit.serving.http.library import BaseRoute, Request, Response, Route
 from loopkit.serving.http.server import Site
 from loopkit.serving.metrics import MEDIA as MEDIA_OF_METRICS
 from loopkit.text.json_text import text_or_json
@@ -64,7 +64,7 @@ class Parameter:
 @dataclass(frozen=True)
 class Call:
     site: Site
-    request: web.Request
+    request: Request
     path: Mapping[str, str]
     query: Mapping[str, Any]
     body: Any
@@ -78,7 +78,7 @@ class Call:
         return self.site.host
 
 
-Handle: TypeAlias = Callable[[Call], Awaitable[web.Response]]
+Handle: TypeAlias = Callable[[Call], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ def endpoint(
     return add
 
 
-def routes(site: Site, table: Sequence[Endpoint]) -> Sequence[web.BaseRoute]:
+def routes(site: Site, table: Sequence[Endpoint]) -> Sequence[BaseRoute]:
     return [_route(site, endpoint) for endpoint in table]
 
 
-def _route(site: Site, endpoint: Endpoint) -> web.BaseRoute:
-    async def answer(request: web.Request) -> web.Response:
+def _route(site: Site, endpoint: Endpoint) -> BaseRoute:
+    async def answer(request: Request) -> Response:
         path = {name: _plain(value) for name, value in request.path_params.items()}
         query = {each.name: _value(each, request) for each in endpoint.query}
         if endpoint.method == "POST" and site.host is None:
@@ -124,7 +124,7 @@ def _route(site: Site, endpoint: Endpoint) -> web.BaseRoute:
 
     # Ids of children have slashes in them.
     path = endpoint.path.replace("{run}", "{run:path}")
-    return web.Route(path, answer, methods=[endpoint.method])
+    return Route(path, answer, methods=[endpoint.method])
 
 
 def _plain(text: str) -> str:
@@ -133,7 +133,7 @@ def _plain(text: str) -> str:
     return text
 
 
-def _value(parameter: Parameter, request: web.Request) -> Any:
+def _value(parameter: Parameter, request: Request) -> Any:
     written = request.query_params.get(parameter.name)
     if written is None:
         return parameter.default
@@ -211,7 +211,7 @@ class MachineList(Record, frozen=True, kw_only=True):
 
 
 @endpoint("GET", "/api/runs", *WHICH, LIMIT_OF_RUNS, gives=RunList)
-async def list_runs(call: Call) -> web.Response:
+async def list_runs(call: Call) -> Response:
     """List runs, newest first."""
     limit = max(call.query["limit"], 1)
     looks, before = await call.site.runs.looks(wanted_in(call), call.query["before"], limit)
@@ -240,13 +240,13 @@ def _time(call: Call, name: str) -> float | None:
 
 
 @endpoint("GET", "/api/questions", gives=QuestionList)
-async def list_questions(call: Call) -> web.Response:
+async def list_questions(call: Call) -> Response:
     """List everything that waits for a person."""
     return json_answer(QuestionList(questions=tuple(await call.site.runs.waiting())))
 
 
 @endpoint("GET", "/api/machines", gives=MachineList)
-async def list_machines(call: Call) -> web.Response:
+async def list_machines(call: Call) -> Response:
     """List the machines that can be started."""
     machines = tuple(as_offered_machine(loaded) for loaded in call.site.machines)
     return json_answer(MachineList(machines=machines, may_start=call.site.host is not None))
@@ -270,7 +270,7 @@ def as_offered_machine(loaded: Loaded) -> OfferedMachine:
     gives=EventList,
     media={"text/event-stream": EVENTS},
 )
-async def list_events(call: Call) -> web.Response:
+async def list_events(call: Call) -> Response:
     """List the events of a run; with `Accept: text/event-stream` follow those of it and of all runs
     that it has begun."""
     run = call.path["run"]
@@ -287,17 +287,17 @@ async def list_events(call: Call) -> web.Response:
 
 
 @endpoint("GET", "/api/events", AFTER, media={"text/event-stream": EVENTS})
-async def follow_all(call: Call) -> web.Response:
+async def follow_all(call: Call) -> Response:
     """Follow the events of all runs from now on."""
     return await _stream(call, None)
 
 
-async def _stream(call: Call, run: str | None, *, is_over: bool = False) -> web.Response:
+async def _stream(call: Call, run: str | None, *, is_over: bool = False) -> Response:
     cursor = call.request.headers.get("last-event-id", "") or call.query["from"] or ""
     journal = call.site.stored.journal
     if cursor.endswith(f".{OVER}"):
         # This status stops browsers from reconnecting.
-        return web.Response(status_code=204)
+        return Response(status_code=204)
     newest = await journal.newest()
     after = journal.place_in(cursor) if cursor else newest
     if after is None:
@@ -310,7 +310,7 @@ async def _stream(call: Call, run: str | None, *, is_over: bool = False) -> web.
 
 
 @endpoint("GET", "/api/runs/{run}/artifacts", gives=VersionList)
-async def list_artifacts(call: Call) -> web.Response:
+async def list_artifacts(call: Call) -> Response:
     """List the versions of the artifacts of a run."""
     kept = (await page_of(call)).steps.versions.values()
     every = (as_shown_version(one) for versions in kept for one in versions)
@@ -322,13 +322,13 @@ async def list_artifacts(call: Call) -> web.Response:
     "/api/runs/{run}/artifacts/{artifact}/{version}",
     media={"text/plain": {"type": "string"}, "application/json": {}},
 )
-async def show_artifact(call: Call) -> web.Response:
+async def show_artifact(call: Call) -> Response:
     """Read a version of an artifact as it was written."""
     versions = (await page_of(call)).steps.versions.get(call.path["artifact"], [])
     artifact = version_in(call, versions).artifact
     media = "application/json" if artifact.is_data and not artifact.fault else "text/plain"
     headers = {"content-security-policy": CONTENT_POLICY}
-    return web.Response(artifact.text, media_type=media, headers=headers)
+    return Response(artifact.text, media_type=media, headers=headers)
 
 
 def version_in(call: Call, versions: Sequence[KeptVersion]) -> KeptVersion:
@@ -346,20 +346,20 @@ async def page_of(call: Call) -> RunPage:
 
 
 @endpoint("GET", "/metrics", media=TEXT)
-async def show_metrics(call: Call) -> web.Response:
+async def show_metrics(call: Call) -> Response:
     """Show figures to Prometheus."""
-    return web.Response(await call.site.metrics.text(), media_type=MEDIA_OF_METRICS)
+    return Response(await call.site.metrics.text(), media_type=MEDIA_OF_METRICS)
 
 
 @endpoint("GET", "/healthz", media=TEXT)
-async def show_health(call: Call) -> web.Response:
+async def show_health(call: Call) -> Response:
     """Tell whether the journal answers."""
     fault = await call.site.metrics.fault()
-    return web.Response(fault or "ok", 503 if fault else 200, media_type="text/plain")
+    return Response(fault or "ok", 503 if fault else 200, media_type="text/plain")
 
 
 @endpoint("GET", "/api/runs/{run}", gives=RunData)
-async def show_run(call: Call) -> web.Response:
+async def show_run(call: Call) -> Response:
     """Read everything about a run."""
     return json_answer(await call.site.runs.data(call.path["run"]))
 
@@ -421,7 +421,7 @@ class Ended(Record, frozen=True, kw_only=True):
 
 
 @endpoint("POST", "/api/runs", takes=Begin, gives=Driven)
-async def start_run(call: Call) -> web.Response:
+async def start_run(call: Call) -> Response:
     """Start a run."""
     body: Begin = call.body
     if body.machine not in call.host.machines:
@@ -431,21 +431,21 @@ async def start_run(call: Call) -> web.Response:
 
 
 @endpoint("POST", "/api/runs/{run}/answer", takes=Given, gives=Driven)
-async def answer_run(call: Call) -> web.Response:
+async def answer_run(call: Call) -> Response:
     """Answer the open question of a run, and go on with it."""
     given = {name: getattr(call.body, name) for name in HumanAnswer.__struct_fields__}
     return await _post(call, HumanAnswer(**given))
 
 
 @endpoint("POST", "/api/runs/{run}/reply", takes=Delivered, gives=Driven)
-async def reply_to_run(call: Call) -> web.Response:
+async def reply_to_run(call: Call) -> Response:
     """Deliver the artifact that a run waits for from outside, and go on with it."""
     body: Delivered = call.body
     text = None if body.artifact is None else text_or_json(body.artifact)
     return await _post(call, Delivery(text=text, by=body.by))
 
 
-async def _post(call: Call, given: AnyAnswer) -> web.Response:
+async def _post(call: Call, given: AnyAnswer) -> Response:
     """Give a run what a body holds, and go on with it; raises BadRequest and AnswerRefused."""
     if not is_name(given.by):
         raise BadRequest(f"`by` has to be a name of at most {LONGEST_NAME} characters", 422)
@@ -458,7 +458,7 @@ async def _post(call: Call, given: AnyAnswer) -> web.Response:
 
 
 @endpoint("POST", "/api/runs/{run}/resume", takes=Nothing, gives=Driven)
-async def resume_run(call: Call) -> web.Response:
+async def resume_run(call: Call) -> Response:
     """Go on with a run that was suspended or interrupted."""
     run = call.path["run"]
     await call.host.resume(run)
@@ -466,7 +466,7 @@ async def resume_run(call: Call) -> web.Response:
 
 
 @endpoint("POST", "/api/runs/{run}/cancel", takes=Reason, gives=Ended)
-async def cancel_run(call: Call) -> web.Response:
+async def cancel_run(call: Call) -> Response:
     """End a run permanently."""
     run = call.path["run"]
     return json_answer(Ended(run=run, message=await call.host.app.cancel(run, call.body.reason)))

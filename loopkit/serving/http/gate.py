@@ -11,8 +11,22 @@ from functools import partial
 from urllib.parse import parse_qs, quote, urlencode
 
 from loopkit.serving.access import LOGIN, Access, Refusal
-from loopkit.serving.http import library as web
 from loopkit.serving.http.answers import error_answer, error_page, text_of, wants_page
+from loopkit.serving.http.library import (
+    ASGIApp,
+    BaseRoute,
+    Headers,
+    HTMLResponse,
+    Message,
+    MutableHeaders,
+    Receive,
+    RedirectResponse,
+    Request,
+    Response,
+    Route,
+    Scope,
+    Send,
+)
 from loopkit.views.page.rendering import render
 
 POLICY = (
@@ -37,22 +51,22 @@ ONCE = ("host", "origin", "authorization", "cookie", "content-type", "content-le
 
 
 class Gate:
-    def __init__(self, app: web.ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
 
-    async def __call__(self, scope: web.Scope, receive: web.Receive, send: web.Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        headers = web.Headers(scope=scope)
+        headers = Headers(scope=scope)
         refusal = _ambiguity(headers) or self._access.refusal(
             scope["method"], scope["path"], headers
         )
         answer = self._app if refusal is None else _refusal_response(refusal, scope, headers)
 
-        async def send_with_headers(message: web.Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = web.MutableHeaders(scope=message)
+                own = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     own.setdefault(name, value)
             await send(message)
@@ -60,7 +74,7 @@ class Gate:
         await answer(scope, receive, send_with_headers)
 
 
-def _ambiguity(headers: web.Headers) -> Refusal | None:
+def _ambiguity(headers: Headers) -> Refusal | None:
     """Why a request is refused that a proxy and this server could read differently; or None."""
     for name in ONCE:
         if len(headers.getlist(name)) > 1:
@@ -70,13 +84,13 @@ def _ambiguity(headers: web.Headers) -> Refusal | None:
     return None
 
 
-def _refusal_response(refusal: Refusal, scope: web.Scope, headers: web.Headers) -> web.Response:
+def _refusal_response(refusal: Refusal, scope: Scope, headers: Headers) -> Response:
     status, message = refusal
     is_signed_out = status == 401 and "authorization" not in headers
     if not wants_page(headers):
         answer = error_answer(status, message)
     elif is_signed_out and scope["method"] == "GET":
-        return web.RedirectResponse(_sign_in(scope), 303)
+        return RedirectResponse(_sign_in(scope), 303)
     else:
         # A form that was filled in is not lost: it can be sent again after signing in.
         answer = error_page(status, message, has_nav=False, is_signed_out=is_signed_out)
@@ -87,7 +101,7 @@ def _refusal_response(refusal: Refusal, scope: web.Scope, headers: web.Headers) 
     return answer
 
 
-def _sign_in(scope: web.Scope) -> str:
+def _sign_in(scope: Scope) -> str:
     query = scope["query_string"].decode("latin-1")
     target = quote(scope["path"]) + (f"?{query}" if query else "")
     return LOGIN if target == "/" else f"{LOGIN}?{urlencode({'to': target})}"
@@ -100,39 +114,39 @@ LOCAL = re.compile(r"/(?![/\\])[^\x00-\x20\x7f\\]*")
 ASK = "This server shows runs to whoever has its token."
 
 
-def sign_in_routes(access: Access) -> Sequence[web.BaseRoute]:
+def sign_in_routes(access: Access) -> Sequence[BaseRoute]:
 
-    async def show(request: web.Request) -> web.Response:
+    async def show(request: Request) -> Response:
         to = _local(request.query_params.get("to", ""))
         if access.is_signed_in(request.headers.get("cookie", "")):
-            return web.RedirectResponse(to, 303)
+            return RedirectResponse(to, 303)
         # A browser withholds the cookie if a page of another site has led here.
         is_strange = request.headers.get("sec-fetch-site") == "cross-site"
         return _page(ASK, to, is_from_elsewhere=is_strange)
 
-    async def take_token(request: web.Request) -> web.Response:
+    async def take_token(request: Request) -> Response:
         form = parse_qs(await text_of(request, MOST_BYTES))
         to = _local("".join(form.get("to", ())))
         if not access.is_token("".join(form.get("token", ()))):
             return _page("That is not the token.", to, 401)
         return _welcome(access, request, to)
 
-    async def sign_out(request: web.Request) -> web.Response:
+    async def sign_out(request: Request) -> Response:
         access.sign_out(request.headers.get("cookie", ""))
-        return web.RedirectResponse(LOGIN, 303)
+        return RedirectResponse(LOGIN, 303)
 
     return [
-        web.Route(LOGIN, show, methods=["GET"]),
-        web.Route(LOGIN, take_token, methods=["POST"]),
-        web.Route(f"{LOGIN}/{{code}}", partial(_follow_link, access), methods=["GET"]),
-        web.Route("/logout", sign_out, methods=["POST"]),
+        Route(LOGIN, show, methods=["GET"]),
+        Route(LOGIN, take_token, methods=["POST"]),
+        Route(f"{LOGIN}/{{code}}", partial(_follow_link, access), methods=["GET"]),
+        Route("/logout", sign_out, methods=["POST"]),
     ]
 
 
-async def _follow_link(access: Access, request: web.Request) -> web.Response:
+async def _follow_link(access: Access, request: Request) -> Response:
     # Browsers may request an address twice that is typed or opened from elsewhere.
     if access.is_signed_in(request.headers.get("cookie", "")):
-        return web.RedirectResponse(HOME, 303)
+        return RedirectResponse(HOME, 303)
     if request.method == "HEAD":
         # A request that only checks the link does not use it up.
         return _page(ASK, HOME)
@@ -146,16 +160,14 @@ def _local(address: str) -> str:
     return address if LOCAL.fullmatch(address) else HOME
 
 
-def _page(
-    message: str, to: str, status: int = 200, *, is_from_elsewhere: bool = False
-) -> web.Response:
+def _page(message: str, to: str, status: int = 200, *, is_from_elsewhere: bool = False) -> Response:
     names = {"message": message, "to": to, "is_wrong": status != 200}
     names["is_from_elsewhere"] = is_from_elsewhere
-    return web.HTMLResponse(render("login.html", names), status)
+    return HTMLResponse(render("login.html", names), status)
 
 
-def _welcome(access: Access, request: web.Request, to: str) -> web.Response:
-    answer = web.RedirectResponse(to, 303)
+def _welcome(access: Access, request: Request, to: str) -> Response:
+    answer = RedirectResponse(to, 303)
     answer.set_cookie(
         access.cookie,
         access.sign_in(),

@@ -20,8 +20,8 @@ from loopkit.journal.journal import open_journal
 from loopkit.language.load import Loaded
 from loopkit.serving.access import Access
 from loopkit.serving.host import Host
-from loopkit.serving.http import library as web
 from loopkit.serving.http.answers import Follower
+from loopkit.serving.http.library import ASGIApp, Config, Server
 from loopkit.serving.metrics import Metrics
 from loopkit.views.page.run_page import RunPage
 from loopkit.views.run_view import RunViews
@@ -32,15 +32,15 @@ TICKS = 100
 LONGEST_END_S = 1
 
 
-class HttpServer(web.Server):
+class HttpServer(Server):
     def __init__(
-        self, app: web.ASGIApp, stop_work: Callable[[], None], most: int | None = None
+        self, app: ASGIApp, stop_work: Callable[[], None], most: int | None = None
     ) -> None:
         """`stop_work` lets the application finish its work.
 
         With more than `most` connections, a request is answered with the status 503.
         """
-        config = web.Config(
+        config = Config(
             app,
             http="h11",
             ws="none",

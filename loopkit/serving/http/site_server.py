@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 from loopkit import __version__
-from loopkit.serving.http import library as web
 from loopkit.serving.http.answers import (
     STATUS,
     BadRequest,
@@ -23,6 +22,14 @@ from loopkit.serving.http.answers import (
 )
 from loopkit.serving.http.endpoints import API, Endpoint, Parameter, routes
 from loopkit.serving.http.gate import Gate, sign_in_routes
+from loopkit.serving.http.library import (
+    BaseRoute,
+    HTTPException,
+    Request,
+    Response,
+    Route,
+    Starlette,
+)
 from loopkit.serving.http.server import HttpServer, Site
 from loopkit.views.schemas import records_of
 
@@ -114,22 +121,22 @@ def _in_query(parameter: Parameter) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def show_document(_: web.Request) -> web.Response:
+async def show_document(_: Request) -> Response:
     return json_answer(await to_thread(document))
 
 
 class SiteServer(HttpServer):
-    def __init__(self, site: Site, pages: Sequence[web.BaseRoute]) -> None:
+    def __init__(self, site: Site, pages: Sequence[BaseRoute]) -> None:
         """`pages` are those of the viewer, of which one has `/`."""
-        app = web.Starlette(
+        app = Starlette(
             routes=[
                 *sign_in_routes(site.access),
-                web.Route("/api/openapi.json", show_document, methods=["GET"]),
+                Route("/api/openapi.json", show_document, methods=["GET"]),
                 *routes(site, API),
                 *pages,
             ],
             exception_handlers={
-                web.HTTPException: tell_http,
+                HTTPException: tell_http,
                 Exception: bug_teller(site.say),
                 **dict.fromkeys((*STATUS, BadRequest), tell_known),
             },
