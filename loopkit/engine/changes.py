@@ -130,6 +130,8 @@ def _act(state: RunState, event: Acted) -> None:
 
 
 def _reply(state: RunState, event: Replied) -> None:
+    # Nothing is decided by it, and it may be long.
+    event = event.replace(stream="") if event.stream else event
     intent = state.open_calls.pop(event.key)
     with_whom = (intent.state, intent.agent)
     exchanges = state.conversations.get(with_whom, ()) if intent.role in OF_AUTHORS else ()
@@ -153,6 +155,7 @@ def _reply(state: RunState, event: Replied) -> None:
 
 
 def _fail(state: RunState, event: Failed) -> None:
+    event = event.replace(stream="") if event.stream else event
     intent = state.open_calls.pop(event.key)
     state.tasks[intent.task] = task = state.tasks[intent.task].after_failure(event)
     if event.begins_anew:
