@@ -34,6 +34,7 @@ from loopkit.drive.stored_runs import definition, open_children, state_after
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Repaired, Resumed, Started
 from loopkit.engine.findings import Report
+from loopkit.engine.payloads import Artifact
 from loopkit.engine.state import RunState
 from loopkit.journal.errors import RunBusy
 from loopkit.journal.journal import Claim, Journal, open_journal
@@ -75,12 +76,14 @@ class App(ClaimedRuns):
         *,
         run: str = "",
         needs: Sequence[str] | None = None,
+        artifacts: tuple[Artifact, ...] = (),
     ) -> ActiveRun:
         """A new run, claimed and not yet driven; raises NotRunnable.
 
         It is stored with what it does first, before anything is spent. `run` is its id, which no
         other run may have; without it the run gets one. With `needs` it is submitted to workers
-        that have these labels, and may lack here what they have.
+        that have these labels, and may lack here what they have. It begins with the `artifacts` as
+        well as with those that its machine makes.
         """
         scenario = script.scenario if script else None
         folder = (self.folder or loaded.folder).absolute()
@@ -107,6 +110,7 @@ class App(ClaimedRuns):
             folder=str(folder),
             input=dict(inputs),
             limits=dict(limits) if limits else NOTHING,
+            artifacts=artifacts,
         )
         return await self._begin(started, definition, scenario, needs)
 
@@ -139,10 +143,8 @@ class App(ClaimedRuns):
         Raises NotRunnable, and NoReport where that run stopped before.
         """
         artifact = validator.read(text)
-        report = validator.report_without_rules(artifact)
-        if report is not None:
-            return validator.by_itself(report)
-        active = await self.start(validator.judging, validator.inputs(artifact, inputs), script)
+        given = validator.inputs(inputs)
+        active = await self.start(validator.judging, given, script, artifacts=(artifact,))
         state = await self.drive(active)
         await self.journal.remove(state.run)
         report = state.reports.get(VERDICT_STATE)

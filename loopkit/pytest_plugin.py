@@ -38,7 +38,8 @@ class ScenarioFile(pytest.File):
     """The cases of one file."""
 
     def collect(self) -> Iterator[CaseItem]:
-        from loopkit.document.problems import ProblemsFound, render
+        from loopkit.document.problems import ProblemsFound
+        from loopkit.document.reading import render_found
         from loopkit.testing import Machines, load_suite
 
         machines = self.session.stash.setdefault(MACHINES, Machines())
@@ -47,9 +48,7 @@ class ScenarioFile(pytest.File):
         try:
             suite = load_suite(path, machines)
         except ProblemsFound as found:
-            files = {p.span.file for p in found.problems if p.span is not None}
-            texts = {file: _text(Path(file)) for file in files}
-            raise self.CollectError(render(found.problems, texts)) from found
+            raise self.CollectError(render_found(found.problems)) from found
         for name in suite.names:
             yield CaseItem.from_parent(self, name=name, suite=suite)
 
@@ -75,10 +74,3 @@ class CaseItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self._suite.line("cases", self.name) - 1, self.name
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError:
-        return ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from msgspec import field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 
 class _Nothing(dict[Any, Any]):
@@ -54,4 +54,4 @@ class Mutable(msgspec.Struct):
         return replace(self, **changes)
 
 
-__all__ = ["NOTHING", "Mutable", "Value", "field", "replace"]
+__all__ = ["NOTHING", "Mutable", "Value", "field", "force_setattr", "replace"]

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 ERROR = 2
@@ -36,23 +35,11 @@ class Received(NamedTuple):
         return str(self.attributes.get("gen_ai.operation.name", ""))
 
 
-class Point(NamedTuple):
-    """A value of a metric as it came: of a counter the sum, of a histogram how many and the sum."""
-
-    metric: str
-    unit: str
-    attributes: dict[str, Any]
-    count: int
-    sum: float
-    bounds: list[float]
-
-
 class Collector:
     """What has come so far."""
 
     def __init__(self, status: int = 200) -> None:
         self.spans: list[Received] = []
-        self.points: list[Point] = []
         self.resources: list[dict[str, Any]] = []
         self.requests: list[str] = []
         """The paths, also of what was refused."""
@@ -76,15 +63,10 @@ class Collector:
             assert self.came.wait_for(lambda: self.named(name), timeout=60)
 
     def take(self, path: str, body: bytes) -> None:
-        if path == "/v1/traces":
-            for sent in ExportTraceServiceRequest.FromString(body).resource_spans:
-                self.resources.append(_attributes(sent.resource.attributes))
-                self.spans += [_span(s) for scope in sent.scope_spans for s in scope.spans]
-        else:
-            for sent in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-                for scope in sent.scope_metrics:
-                    for metric in scope.metrics:
-                        self.points += _points(metric)
+        assert path == "/v1/traces"
+        for sent in ExportTraceServiceRequest.FromString(body).resource_spans:
+            self.resources.append(_attributes(sent.resource.attributes))
+            self.spans += [_span(s) for scope in sent.scope_spans for s in scope.spans]
         with self.came:
             self.came.notify_all()
 
@@ -148,13 +130,3 @@ def _span(sent: Any) -> Received:
         start=sent.start_time_unix_nano,
         end=sent.end_time_unix_nano,
     )
-
-
-def _points(metric: Any) -> Iterator[Point]:
-    for point in metric.sum.data_points:
-        value = point.as_int or point.as_double
-        yield Point(metric.name, metric.unit, _attributes(point.attributes), 1, value, [])
-    for point in metric.histogram.data_points:
-        bounds = list(point.explicit_bounds)
-        told = _attributes(point.attributes)
-        yield Point(metric.name, metric.unit, told, point.count, point.sum, bounds)

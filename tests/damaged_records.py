@@ -76,7 +76,7 @@ COMMANDS: Sequence[Sequence[str]] = (
     ("runs", "show", "RUN"),
     ("runs", "logs", "RUN"),
     ("stats", "RUN"),
-    ("stats", "--format", "csv"),
+    ("stats", "--format", "json"),
     ("runs", "logs", "--jsonl", "RUN"),
     ("diagram", "--run", "RUN"),
     ("runs", "record", "RUN", "recorded.scenario.yaml"),

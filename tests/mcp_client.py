@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -29,7 +29,6 @@ ABOUT = {
 LONGEST_S = 300
 Told = tuple[float, float | None, str | None]
 """Progress: how much is done, of how much, and what happened."""
-Answering = Callable[[types.ElicitRequestFormParams], types.ElicitResult]
 
 
 def into(told: list[str]) -> Tell:
@@ -51,15 +50,8 @@ class McpServer:
         mode: str = "auto",
         *,
         env: dict[str, str] | None = None,
-        shows_forms: bool = False,
     ) -> None:
-        """In `mode` auto both sides speak the newest protocol, in `legacy` the one before.
-
-        A client that `shows_forms` answers with `answering`.
-        """
-        self.answering: Answering = lambda _: types.ElicitResult(action="cancel")
-        self.asked: list[types.ElicitRequestFormParams] = []
-        self._shows_forms = shows_forms
+        """In `mode` auto both sides speak the newest protocol, in `legacy` the one before."""
         self._errors = cast("TextIO", TemporaryFile("w+", encoding="utf-8"))  # noqa: SIM115
         program, *arguments = warm.command("-m", "loopkit", "mcp", *options)
         self._server = StdioServerParameters(command=program, args=arguments, cwd=folder, env=env)
@@ -73,18 +65,12 @@ class McpServer:
 
     async def _hold(self, mode: str) -> None:
         streams = stdio_client(self._server, errlog=self._errors)
-        form = self._answer if self._shows_forms else None
         try:
-            async with Client(streams, mode=mode, elicitation_callback=form) as self.client:
+            async with Client(streams, mode=mode) as self.client:
                 self._open.set()
                 await self._over.wait()
         finally:
             self._open.set()
-
-    async def _answer(self, _: Any, asked: types.ElicitRequestParams) -> types.ElicitResult:
-        assert isinstance(asked, types.ElicitRequestFormParams)
-        self.asked.append(asked)
-        return self.answering(asked)
 
     def ask(self, asked: Coroutine[Any, Any, T]) -> T:
         """What comes of a coroutine in the client's event loop."""
@@ -139,10 +125,7 @@ class McpServer:
 class RawServer:
     """`loopkit mcp …` as a process, and a client that says each message itself, in the old way."""
 
-    def __init__(
-        self, folder: Path, *options: str, capabilities: dict[str, Any] | None = None
-    ) -> None:
-        """`capabilities` are those of the client, such as `{"elicitation": {}}` for forms."""
+    def __init__(self, folder: Path, *options: str) -> None:
         (read, stdin), (stdout, write), (stderr, tell) = os.pipe(), os.pipe(), os.pipe()
         streams = read, write, tell
         self.process = warm.Process(["-m", "loopkit", "mcp", *options], streams, cwd=folder)
@@ -153,7 +136,7 @@ class RawServer:
             os.fdopen(stdout, encoding="utf-8"),
             os.fdopen(stderr, encoding="utf-8"),
         )
-        self.say(0, "initialize", {**ABOUT, "capabilities": capabilities or {}})
+        self.say(0, "initialize", ABOUT)
         self.say(None, "notifications/initialized", {})
 
     def __enter__(self) -> Self:
@@ -178,19 +161,6 @@ class RawServer:
         """Call a tool, and hear of its progress where there is a token."""
         meta = {"_meta": {"progressToken": token}} if token else {}
         self.say(number, "tools/call", {"name": tool, "arguments": arguments, **meta})
-
-    def request(self) -> tuple[int, dict[str, Any]]:
-        """The number of the next request of the server, and what it is about."""
-        for line in self.stdout:
-            said = json.loads(line)
-            if "method" in said and "id" in said:
-                return said["id"], said["params"]
-        raise AssertionError(self.stderr.read())
-
-    def respond(self, number: int, **said: Any) -> None:
-        """Answer a request of the server, with a `result` or an `error`."""
-        self.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, **said}) + "\n")
-        self.stdin.flush()
 
     def answer(self, number: int) -> dict[str, Any]:
         """The answer to a request; what is read before that is left out."""

@@ -16,8 +16,8 @@ from loopkit.language.agents.model import ModelAgent
 from loopkit.language.facts import Severities
 from loopkit.language.validators.judge import JudgeRule
 from loopkit.language.validators.report_map import VerdictReading
-from loopkit.validators.judges.form import MISSING, Misread, as_text, part, report_form_of
-from loopkit.validators.judges.report import read_report, read_verdict
+from loopkit.validators.judges.form import Misread, report_form_of
+from loopkit.validators.judges.report import MISSING, as_text, part, read_report, read_verdict
 from loopkit.validators.judges.text import TextForm
 
 TABLE = YAML(typ="safe").load(Path(__file__).parent / "data" / "answers.yaml")

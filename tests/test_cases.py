@@ -245,6 +245,12 @@ def test_a_validator_of_two_states_begins_its_results_anew_in_each(desk: Desk) -
     )
 
 
+def test_of_a_run_that_went_another_way_only_what_it_did_is_told(desk: Desk) -> None:
+    parts = APPROVED.replace("[start]", "[drop, start]")
+    result = result_of(desk, "outcome: started", parts)
+    assert [f.problem.code for f in result.failures] == ["expected-outcome"]
+
+
 def test_what_all_cases_share_may_be_left_over(desk: Desk) -> None:
     shared = SHARED + "answers: {approval: [start, start, start]}\n"
     parts = APPROVED.replace("answers:\n  approval: [start]\n", "")
@@ -254,7 +260,7 @@ def test_what_all_cases_share_may_be_left_over(desk: Desk) -> None:
 def test_an_agent_that_a_case_does_not_play_is_named_when_it_is_asked(desk: Desk) -> None:
     parts = APPROVED.replace("  critic: [{data: {verdict: pass, findings: []}}]\n", "")
     result = result_of(desk, "outcome: started", parts)
-    assert [f.problem.code for f in result.failures] == ["expected-outcome", "unprepared", "unused"]
+    assert [f.problem.code for f in result.failures] == ["unprepared", "expected-outcome"]
     assert "agent `critic` at `quality`, and attempt 1 was asked for" in result.text
 
 

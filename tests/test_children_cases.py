@@ -13,9 +13,9 @@ import pytest
 from loopkit.agents.players import refuse_misnamed, refuse_unplayable
 from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import ProblemsFound
-from loopkit.document.reading import read_file
+from loopkit.document.reading import read, read_file
 from loopkit.document.writing import to_yaml
-from loopkit.language.load import load
+from loopkit.language.load import load, load_text
 from loopkit.scenario.cases import Scenario
 from loopkit.testing import CaseResult, Run, Tally, load_suite, play, run_case
 from loopkit.text.run_ids import root_of
@@ -265,6 +265,24 @@ def test_a_script_that_plays_anybody_plays_the_models_of_all_children(tmp_path: 
     ):
         with pytest.raises(NotRunnable, match=who):
             refuse(tmp_path, part)
+
+
+def test_the_remedy_for_a_model_of_a_child_is_taken_as_it_is_printed(tmp_path: Path) -> None:
+    said: dict[str, Any] = {"agents": LEAD}
+    for state in ("tasks", "review"):
+        with pytest.raises(NotRunnable, match=f"in `{state}") as refused:
+            refuse(tmp_path, said)
+        added = read(str(refused.value).rpartition(": add `")[2].removesuffix("`"), "s").plain()
+        said["children"] = {**said.get("children", {}), **added["children"]}
+    refuse(tmp_path, said)
+    assert said["children"]["tasks"] == {"*": {"agents": {"coder": ["TEXT"]}}}
+    judged = TASK.replace("by: [{matches: done}]", "by: [{judge: critic, rubric: [It is done.]}]")
+    machine = load_text(
+        judged.replace("agents: {", "agents: {critic: {model: openai/o3}, "), "t", tmp_path
+    )
+    scenario = Scenario.model_validate({"scenario": 1, "agents": {"coder": ["done"]}})
+    with pytest.raises(NotRunnable, match=r"critic: \[{data: {verdict: pass, findings: \[\]}}\]"):
+        refuse_unplayable(machine.machine, scenario, {}, {})
 
 
 def test_a_script_names_children_as_their_states_have_them(tmp_path: Path) -> None:

@@ -841,7 +841,7 @@ def test_what_a_command_does_fits_into_its_line_of_the_list(
 
 
 def test_versions_of_an_artifact_are_compared(cli: CommandLine) -> None:
-    """By default the last two; with the run, its prompts are told by their size."""
+    """By default the last two."""
     assert run(RUN_PLAN) == 0
     name = only_run()
     first, second, *further = cli(0, "runs", "diff", name, "--to", "2").out.splitlines()
@@ -855,5 +855,3 @@ def test_versions_of_an_artifact_are_compared(cli: CommandLine) -> None:
         (["--to", "1"], "there is no version before plan 1"),
     ):
         assert told in cli(2, "runs", "diff", name, *wrong).err
-    told = cli(0, "runs", "show", name).out
-    assert re.search(r"^prompts:\n  draft, attempt 1: [\d,]+ characters", told, re.MULTILINE)

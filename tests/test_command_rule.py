@@ -13,6 +13,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from loopkit.engine.findings import Answer
+from loopkit.engine.template_values import finding_in_words
 from loopkit.language.facts import Severities
 from loopkit.language.validators import Rules
 from loopkit.language.validators.command import CommandRule
@@ -95,6 +96,8 @@ async def test_a_line_of_a_compiler_is_a_finding_at_its_place(
     [finding] = (await read("lines", f"Checking…\n{line}\nDone.")).findings
     assert (finding.severity, finding.location, finding.line) == (severity, *place)
     assert (finding.code, finding.message) == (code, message)
+    # What the line says itself is not said again.
+    assert finding_in_words(finding, None) == message
 
 
 @pytest.mark.parametrize(

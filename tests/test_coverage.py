@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from loopkit.checks.subject import Subject
 from loopkit.cli import invoke
 from loopkit.language.load import load_text
 from loopkit.proof.bounds.exploring import explore
@@ -21,7 +22,6 @@ from loopkit.testing.coverage import (
     goals_of,
     impossible_goals,
     way_to_goal,
-    ways_to_states,
 )
 from tests.support import ROOT, CommandLine, Desk
 from tests.support_node import run_node
@@ -147,9 +147,8 @@ def test_a_machine_s_goals_are_its_states_its_edges_and_the_caps_of_its_back_edg
 def ways(machine: str, never_taken: frozenset[str] = frozenset()) -> dict[str, list[str]]:
     """The states on the way to each goal that is no state."""
     loaded = load_text(machine, "m.yaml", Path())
-    graph = Analysis.of_machine(loaded.machine).graph
-    before = ways_to_states(graph, never_taken)
-    return {goal.name: way_to_goal(graph, goal, before) for goal in goals_of(loaded)}
+    subject = Subject.of(loaded)
+    return {goal.name: [*way_to_goal(subject, goal, never_taken)] for goal in goals_of(loaded)}
 
 
 def test_a_way_to_a_goal_is_a_shortest_one_from_the_start() -> None:

@@ -76,7 +76,7 @@ def played(raw: Mapping[str, Any], inputs: Mapping[str, int], exit_codes: list[i
         if run.finished is not None:
             break
         run = engine.step(run, completed(run, code), 0.0).run
-    return run.route
+    return [*run.route]
 
 
 def completed(run: RunState, code: int) -> Worked:

@@ -214,6 +214,49 @@ def test_an_attempt_that_changes_nothing_is_a_fault_and_the_author_is_told(work:
     ]
 
 
+STRONGER = """
+loopkit: 1
+workspace: {path: ., isolate: copy}
+agents: {coder: {command: CODER}, expert: {command: [sh, -c, "cat > .asked; echo Done."]}}
+states:
+  code: {agent: coder, prompt: Repair it., output: {name: fix, folder: src}, next: test}
+  test:
+    validate: fix
+    by: [{matches: 'a [+] b', message: It is wrong.}]
+    transitions: [{guard: valid, target: done}, {target: again}]
+  again:
+    agent: expert
+    prompt: "{{ findings }}"
+    output: {name: fix, folder: src}
+    next: check
+  check:
+    validate: fix
+    by: [{matches: 'a [+] b', message: It is wrong.}]
+    transitions: [{guard: valid, target: done}, {revise: again, max: 1}, {target: ask}]
+  ask:
+    human: Take it?
+    show: fix
+    choices: [yes, no]
+    transitions: [{guard: choice == "yes", target: done}, {target: failed}]
+  done: {final: success, result: fix}
+  failed: {final: failure, result: fix, pick: best}
+"""
+
+
+def test_what_a_second_author_leaves_as_it_was_is_judged_and_shown_as_it_is(work: Desk) -> None:
+    work.in_memory = False
+    run = work.play(STRONGER.replace("CODER", coding(says("*"))))
+    assert run.route == ["code", "test", "again", "check", "again", "check", "ask"]
+    assert [f.message for f in run.reports[1].findings] == ["It is wrong."]
+    assert [f.code for f in run.reports[2].findings] == ["", "repeated"]
+    assert run.state.artifacts["fix"].text == FIX.format(sign="*")
+    assert "It is wrong." in run.prompts("expert")[1]
+    refused = work.answer(run.state.run, "no")
+    assert refused.result == {"fix": FIX.format(sign="*")}
+    taken = work.play(STRONGER.replace("CODER", coding(says("+"))))
+    assert (taken.outcome, taken.result) == ("done", {"fix": FIX.format(sign="+")})
+
+
 def test_the_same_content_written_again_counts_as_written(work: Desk) -> None:
     run = work.play(machine("touch -d 2020-01-01 src/calc.py", says("+")))
     assert [f.message for f in run.reports[0].findings] == ["It is wrong."]

@@ -565,6 +565,7 @@ AROUND = {"item": {"id": 7}, "index": 4, "artifact": {"nodes": [1, 2]}, "input":
         ("missing.count == none", True),
         ("missing.count > 0", False),
         ("item.count == 1", True),
+        ("count == none", True),
         ("item.id == 7", True),
         ('index == "own"', True),
         ("artifact.nodes.count <= nodes.count", True),

@@ -334,7 +334,7 @@ async def until_claimed(journal: Journal) -> Claim:
 
 
 async def test_a_process_beats_only_while_its_event_loop_goes_on(
-    brief: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    brief: str, tmp_path: Path
 ) -> None:
     async def stand_still(_: str, __: Any) -> str:
         time.sleep(TTL * 1.5)
@@ -353,12 +353,6 @@ async def test_a_process_beats_only_while_its_event_loop_goes_on(
         app = App(journal, folder=tmp_path, functions={"slow": stand_still})
         with pytest.raises(ClaimLost):
             await app.drive(await app.start(load_checked(machine), {}, run="s"))
-        assert len(caplog.records) == 1
-        assert re.search(
-            r"run s has blocked the event loop for 0\.\d s, in \S+\.stand_still "
-            rf"\({re.escape(__file__)}:\d+\); after 4 s this process counts as dead",
-            caplog.text,
-        )
         told(brief, "SELECT 1")
         async with opened(brief) as other:
             await other.claim("r")
@@ -501,7 +495,7 @@ async def test_rows_of_the_dead_are_removed(brief: str) -> None:
 
 
 async def test_times_of_records_are_those_of_the_database(
-    brief: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    brief: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, ahead = time.time, -100.0
     monkeypatch.setattr(time, "time", lambda: real() + ahead)
@@ -511,8 +505,6 @@ async def test_times_of_records_are_those_of_the_database(
         [claimed] = await journal.read("r")
         for at in (claimed.at, app.clock.now()):
             assert abs(at - real()) < 30
-        [warning] = caplog.messages
-        assert re.search(r"the clock of \S+ is -\d+\.\d s off that of the journal", warning)
         ahead = 0.0
         await until_so(lambda: abs(journal.now() - real()) < 30)
         kept = journal.now() - real()
@@ -678,16 +670,14 @@ async def test_a_fault_of_the_database_is_told_with_its_remedy(
 
 
 @pytest.mark.parametrize(
-    ("harm", "message", "is_listed"),
+    ("harm", "message"),
     [
-        ("DELETE FROM @records WHERE seq = 2", "record 2 is missing", False),
-        ("DELETE FROM @records", "it has no records", False),
-        ("UPDATE @records SET epoch = 9 WHERE seq = 2", "record 2 has no epoch", True),
-        ("UPDATE @records SET at = 'NaN' WHERE seq = 3", "record 3 has no time", False),
+        ("DELETE FROM @records WHERE seq = 2", "record 2 is missing"),
+        ("DELETE FROM @records", "it has no records"),
     ],
 )
 async def test_damage_of_one_run_keeps_nobody_from_the_others(
-    url: str, harm: str, message: str, is_listed: bool
+    url: str, harm: str, message: str
 ) -> None:
     async with opened(url) as journal:
         await (await created(journal, "r", worked(), worked())).release()
@@ -695,12 +685,8 @@ async def test_damage_of_one_run_keeps_nobody_from_the_others(
         await created(journal, "sound")
         with pytest.raises(RunDamaged, match=message):
             await journal.read("r")
-        damaged = [row.run for row in await journal.runs() if row.damage]
-        assert damaged == ([] if is_listed else ["r"])
-        sound, history = await journal.histories()
-        assert (sound.row.damage, len(sound.records)) == (None, 1)
-        assert history.row.damage is not None
-        assert history.records == ()
+        assert [row.run for row in await journal.runs()] == ["sound", "r"]
+        assert len((await journal.histories())[0].records) == 1
 
 
 async def test_who_only_reads_sees_what_others_write_and_is_not_seen(url: str) -> None:

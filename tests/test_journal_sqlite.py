@@ -574,11 +574,9 @@ async def _work_on(journal: Journal, run: str) -> None:
 async def test_a_claim_that_cannot_be_read_is_reported(folder: Path) -> None:
     async with opened(folder) as journal:
         await created(journal)
-        whole = '{"pid": 1, "host": "h"}'
-        odd = [(whole.replace("1", pid), 0) for pid in ('"1"', "0", "-1", "9e9", str(2**40))]
-        for data, at in (("nonsense", 0), ("[]", 0), ("{}", 0), ("7", 0), (whole, 1e300), *odd):
+        for data in ("nonsense", "[]", "{}", "7", '{"pid": "x", "host": "h"}'):
             with database(folder) as db:
-                db.execute("UPDATE records SET data = ?, at = ?", [data, at])
+                db.execute("UPDATE records SET data = ?", [data])
             with pytest.raises(JournalUnusable, match="a claim in the journal cannot be read"):
                 await journal.claim("r")
 

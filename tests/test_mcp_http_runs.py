@@ -1,12 +1,11 @@
-"""Runs of machines over HTTP: questions as forms, states that are made up, many at once."""
+"""Runs of machines over HTTP: many at once, two clients at one request, and long answers."""
 
 # ruff: noqa: ASYNC110, ASYNC240 - nothing else runs in these tests' event loops
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 from mcp import Client, types
 
-from loopkit.engine.events import Worked
 from loopkit.language.load import load
 from loopkit.serving.host import Host
 from loopkit.serving.tools.machines import MachineToolbox
@@ -24,7 +22,6 @@ from tests.mcp_http import (
     Mode,
     ServedTools,
     client_of,
-    headers_of,
     message,
     tools_over_http,
     written,
@@ -33,6 +30,7 @@ from tests.test_outside import GOOD, PLAIN
 
 STATE = Path(".loopkit")
 ROUNDS = 1_000
+EDITOR = types.Implementation(name="editor", version="1")
 LOOPING = f"""
 loopkit: 1
 states:
@@ -43,7 +41,6 @@ states:
     transitions: [{{revise: write, max: {ROUNDS}}}, {{target: failed}}]
   failed: {{final: failure}}
 """
-SEND = {"choice": "send", "stamps": 2}
 
 _folder = folder_with(letter=ASKING, plan=PLAIN)
 
@@ -61,118 +58,10 @@ async def machines_over_http(
         yield served, host
 
 
-def user_of(
-    asked: list[types.ElicitRequestFormParams], *replies: Mapping[str, Any] | str
-) -> dict[str, Any]:
-    """A client whose user fills in forms, one after the other, or does something else."""
-    left = list(replies)
-
-    async def answer(_: Any, form: types.ElicitRequestParams) -> types.ElicitResult:
-        assert isinstance(form, types.ElicitRequestFormParams)
-        asked.append(form)
-        reply = left.pop(0)
-        if isinstance(reply, str):
-            return types.ElicitResult(action=reply)
-        return types.ElicitResult(action="accept", content=dict(reply))
-
-    return {
-        "elicitation_callback": answer,
-        "client_info": types.Implementation(name="editor", version="1"),
-    }
-
-
 async def told(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     answer = await client.call_tool(tool, arguments)
     assert not answer.is_error, answer.content
     return dict(answer.structured_content or {})
-
-
-async def answers_of(host: Host, run: str) -> Sequence[tuple[str, str]]:
-    """Who has answered a run, and how."""
-    worked = [one.event for one in await host.app.events(run) if isinstance(one.event, Worked)]
-    return [(event.answer.by, event.answer.choice) for event in worked if event.answer is not None]
-
-
-@pytest.mark.parametrize("mode", MODES)
-async def test_a_question_is_a_form_and_its_answer_is_the_users(mode: Mode) -> None:
-    asked: list[types.ElicitRequestFormParams] = []
-    async with machines_over_http("letter.yaml") as (served, host):
-        user = user_of(asked, {"choice": "again", "comment": "Shorter."}, SEND)
-        async with client_of(served.url, mode, **user) as client:
-            done = await told(client, "letter", topic="tea")
-        assert (done["status"], done["outcome"]) == ("finished", "sent")
-        by = "the user of editor"
-        assert await answers_of(host, done["run"]) == [(by, "again"), (by, "send")]
-    assert "About tea." in asked[0].message
-    assert asked[0].requested_schema["properties"]["choice"]["enum"] == ["send", "again", "drop"]
-
-
-@pytest.mark.parametrize("mode", MODES)
-async def test_a_form_that_is_declined_leaves_the_question_open(mode: Mode) -> None:
-    async with machines_over_http("letter.yaml") as (served, host):
-        async with client_of(served.url, mode, **user_of([], "decline")) as client:
-            left = await told(client, "letter")
-        assert (left["status"], left["questions"][0]["text"]) == ("waiting", "Send it?")
-        assert f"loopkit answer {left['run']} send" in left["message"]
-        # Another client goes on with it, and its user answers.
-        async with client_of(served.url, mode, **user_of([], SEND)) as client:
-            done = await told(client, "resume", run=left["run"])
-        assert done["outcome"] == "sent"
-        assert len(await answers_of(host, done["run"])) == 1
-
-
-@pytest.mark.parametrize("mode", MODES)
-async def test_an_outside_agent_is_followed_by_a_form_for_its_user(mode: Mode) -> None:
-    both = PLAIN.replace("{guard: valid, target: done}", "{guard: valid, target: ask}").replace(
-        "  failed: {", "  ask: {human: Good?, choices: [approve, reject], next: done}\n  failed: {"
-    )
-    Path("plan.yaml").write_text(both, encoding="utf-8")
-    async with machines_over_http("plan.yaml") as (served, host):
-        user = user_of([], {"choice": "approve"})
-        async with client_of(served.url, mode, **user) as client:
-            request = (await told(client, "plan"))["request"]
-            named = {"run": request["run"], "request": request["id"]}
-            done = await told(client, "submit", **named, artifact=GOOD)
-        assert [one["verdict"] for one in done["verdicts"]] == ["pass"]
-        assert (done["next"]["status"], done["next"]["result"]) == ("finished", {"plan": GOOD})
-        assert await answers_of(host, request["run"]) == [("the user of editor", "approve")]
-
-
-async def test_a_form_can_be_answered_with_no_state_that_was_made_up(tmp_path: Path) -> None:
-    able = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
-    call = message("tools/call", name="letter", arguments={"topic": "tea"})
-    call["params"]["_meta"] |= able
-    reply = {"reply": {"method": "elicitation/create", "action": "accept", "content": SEND}}
-    async with machines_over_http("letter.yaml") as (served, host), served.client() as web:
-
-        async def send(**more: Any) -> dict[str, Any]:
-            changed = {**call, "params": {**call["params"], **more}}
-            answer = await web.post(served.url, json=changed, headers=headers_of(changed))
-            return dict(answer.json())
-
-        asked = (await send())["result"]
-        assert asked["resultType"] == "input_required"
-        sealed = asked["requestState"]
-        [run] = [row.run for row in await host.app.journal.runs()]
-        assert run not in sealed
-        matter = json.dumps({"run": run, "question": "ask:1", "number": 1})
-        end = "A" if sealed[-6] != "A" else "B"
-        for state in (matter, sealed[:-6] + end + sealed[-5:], sealed + "x", "", "v1.x", "\x00"):
-            refused = await send(inputResponses=reply, requestState=state)
-            assert "requestState" in refused["error"]["message"], state
-        assert "error" in await send(inputResponses=reply)
-        # That of another call is none, either.
-        for other in ({"arguments": {"topic": "coffee"}}, {"name": "resume", "arguments": {}}):
-            refused = await send(inputResponses=reply, requestState=sealed, **other)
-            assert "requestState" in refused["error"]["message"]
-        assert await answers_of(host, run) == []
-        done = await send(inputResponses=reply, requestState=sealed)
-        assert done["result"]["structuredContent"]["outcome"] == "sent"
-        # The same again starts nothing and answers nothing.
-        again = await send(inputResponses=reply, requestState=sealed)
-        assert again["result"]["structuredContent"]["run"] == run
-        assert len(await answers_of(host, run)) == 1
-        assert len(await host.app.journal.runs()) == 1
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -196,7 +85,7 @@ async def test_many_runs_at_once_end_and_each_call_has_its_own(mode: Mode, at_on
 async def test_of_two_clients_that_submit_to_one_request_the_second_is_refused() -> None:
     async with (
         machines_over_http("plan.yaml") as (served, _),
-        client_of(served.url, **user_of([])) as first,
+        client_of(served.url, client_info=EDITOR) as first,
         client_of(served.url, "legacy") as second,
     ):
         request = (await told(first, "plan"))["request"]

@@ -1,19 +1,17 @@
-"""Machines as tools: a toolbox starts their runs, tells where they stand, and asks the user."""
+"""Machines as tools: a toolbox starts their runs, and tells where they stand."""
 
 # ruff: noqa: ASYNC110, ASYNC240 - tests wait for files that programs write
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import loopkit
 from loopkit.agents.port import NotRunnable
 from loopkit.language.load import load
 from loopkit.serving.host import Host
@@ -21,8 +19,6 @@ from loopkit.serving.tools.arguments import (
     NOBODY,
     Caller,
     CallRefused,
-    UserAsked,
-    UserReply,
 )
 from loopkit.serving.tools.machines import MachineToolbox
 from tests.mcp_client import into
@@ -73,8 +69,6 @@ states:
   done: {final: success}
 """
 UNTIL_GO = "tail -n 1; touch begun; until test -e go; do sleep 0.01; done"
-ASKED = Caller(user="the user of a test", may_be_asked=True)
-GOOD = {"choice": "accept", "stars": 5}
 
 
 def write(name: str, text: str) -> Path:
@@ -101,29 +95,10 @@ class Served:
         assert isinstance(answer, dict)
         return answer
 
-    async def asked(self, name: str, caller: Caller = ASKED, **arguments: Any) -> UserAsked:
-        answer = await self.box.call(name, arguments, caller)
-        assert isinstance(answer, UserAsked), answer
-        return answer
-
     async def refused(self, name: str, caller: Caller = NOBODY, **arguments: Any) -> str:
         with pytest.raises(CallRefused) as refused:
             await self.box.call(name, arguments, caller)
         return str(refused.value)
-
-    async def run_asking(self) -> tuple[str, UserAsked]:
-        """A run that waits, and what its user is asked."""
-        asked = await self.asked("note", topic="cake")
-        return run_of(asked), asked
-
-
-def run_of(asked: UserAsked) -> str:
-    return str(json.loads(asked.matter)["run"])
-
-
-def reply(asked: UserAsked, content: Mapping[str, Any] | None, action: Any = "accept") -> Caller:
-    return Caller(ASKED.user, may_be_asked=True,
-                  reply=UserReply(asked.matter, action, content or {}))  # fmt: skip
 
 
 @asynccontextmanager
@@ -182,125 +157,22 @@ async def test_who_calls_is_told_what_is_asked_and_where_a_person_answers() -> N
         assert f"http://127.0.0.1:8421/runs/{run}" in told["message"]
         # Neither does going on answer it, and there is no tool that would.
         assert await served.data("resume", run=run) == told
-        for arguments in ({"choice": "accept"}, {"answer": "accept"}, {"reply": GOOD}):
+        for arguments in ({"choice": "accept"}, {"answer": "accept"}):
             assert "unknown argument" in await served.refused("resume", run=run, **arguments)
         assert (await served.host.app.state_of(run)).status == "waiting"
-
-
-async def test_the_user_of_a_client_answers_in_a_form_and_the_run_goes_on() -> None:
-    async with serving(note()) as served:
-        run, asked = await served.run_asking()
-        assert asked.message.endswith("Is it good?\n  accept\n  revise  (with a comment)\n  burn")
-        assert "cake" in asked.message
-        fields = asked.schema["properties"]
-        assert fields["choice"]["enum"] == ["accept", "revise", "burn"]
-        assert fields["comment"]["description"] == "Needed with: revise"
-        assert fields["stars"] == {
-            "type": "integer", "minimum": 1, "maximum": 5,
-            "description": "int, at least 1, at most 5",
-        }  # fmt: skip
-        assert (fields["tone"]["enum"], fields["tone"]["default"]) == (["plain", "warm"], "plain")
-        assert asked.schema["required"] == ["choice", "stars"]
-        told = await served.data("note", reply(asked, {**GOOD, "why": ""}), topic="cake")
-        assert (told["run"], told["outcome"]) == (run, "done")
-        answer = (await served.host.app.state_of(run)).answers["ask"]
-        assert (answer.by, answer.form) == (ASKED.user, {"stars": 5, "tone": "plain", "why": None})
-        assert len(await served.host.app.journal.runs()) == 1
-
-
-async def test_an_answer_may_lead_to_the_next_question() -> None:
-    async with serving(note()) as served:
-        run, asked = await served.run_asking()
-        again = {"choice": "revise", "comment": "Longer.", "stars": 1}
-        second = await served.box.call("note", {"topic": "cake"}, reply(asked, again))
-        assert isinstance(second, UserAsked)
-        assert second.matter != asked.matter
-        # The form that was answered is over: it changes nothing any more, whatever it says.
-        told = await served.data("note", reply(asked, GOOD), topic="cake")
-        assert told["status"] == "waiting"
-        told = await served.data("note", reply(second, GOOD), topic="cake")
-        assert (told["run"], told["outcome"]) == (run, "done")
-
-
-async def test_an_answer_that_does_not_fit_is_asked_for_again_a_few_times() -> None:
-    async with serving(note()) as served:
-        _, asked = await served.run_asking()
-        wrong = (
-            ({"choice": "revise", "stars": 1}, "`revise` needs a comment"),
-            ({"choice": "accept", "stars": 9}, "form field `stars` takes a whole number"),
-        )
-        for content, why in wrong:
-            answer = await served.box.call("note", {"topic": "cake"}, reply(asked, content))
-            assert isinstance(answer, UserAsked)
-            assert answer.message.startswith(f"Your answer was not taken: {why}")
-            asked = answer
-        why = await served.refused("note", reply(asked, {"choice": 7}), topic="cake")
-        assert "there is no choice" in why
-        assert (await served.host.app.state_of(run_of(asked))).status == "waiting"
-
-
-async def test_a_question_that_was_answered_elsewhere_is_over() -> None:
-    async with serving(note()) as served:
-        run, asked = await served.run_asking()
-        done = loopkit.answer(run, "burn", form={"stars": 1}, by="ann", state=".loopkit")
-        assert done.outcome == "failed"
-        told = await served.data("note", reply(asked, GOOD), topic="cake")
-        assert (told["outcome"], told["success"]) == ("failed", False)
-
-
-async def test_a_closed_choice_is_not_offered_and_its_reason_is_shown() -> None:
-    async with serving(note()) as served:
-        _, asked = await served.run_asking()
-        for _ in range(3):
-            assert "revise" in asked.schema["properties"]["choice"]["enum"]
-            again = {"choice": "revise", "comment": "Longer.", "stars": 1}
-            answer = await served.box.call("note", {"topic": "cake"}, reply(asked, again))
-            assert isinstance(answer, UserAsked)
-            asked = answer
-        assert asked.schema["properties"]["choice"]["enum"] == ["accept", "burn"]
-        assert "comment" not in asked.schema["properties"]
-        assert "revise  (with a comment)  (closed: " in asked.message
-
-
-async def test_fields_that_are_no_single_values_are_answered_elsewhere() -> None:
-    nested = NOTE.replace("why: optional str", "parts: [str]").replace("WORK", "tail -n 1")
-    async with serving(write("note.yaml", nested)) as served:
-        told = await served.data("note", ASKED, topic="cake")
-        assert told["status"] == "waiting"
-        assert f"loopkit answer {told['run']} accept" in told["message"]
-
-
-async def test_a_question_of_a_child_is_asked_with_the_run_that_asks() -> None:
-    note()
-    parent = """
-loopkit: 1
-states:
-  one: {machine: note.yaml, input: {topic: cake}, next: done}
-  done: {final: success, result: one}
-"""
-    async with serving(write("parent.yaml", parent)) as served:
-        asked = await served.asked("parent")
-        assert "/" in run_of(asked)
-        told = await served.data("parent", reply(asked, GOOD))
-        assert (told["outcome"], told["result"]["one"]["outcome"]) == ("done", "done")
 
 
 async def test_what_happens_in_a_run_is_told() -> None:
     async with serving(note()) as served:
         told: list[str] = []
-        caller = Caller(may_be_asked=True, tell=into(told))
-        asked = await served.asked("note", caller, topic="tea")
-        assert told[0] == f"run {run_of(asked)}"
+        run = (await served.data("note", Caller(into(told)), topic="tea"))["run"]
+        assert told[0] == f"run {run}"
         assert [word.partition(":")[0] for word in told if "attempt" in word] == [
             f"write note, attempt {number}" for number in (1, 2, 3)
         ]
         assert len([word for word in told if word.startswith("check fail · ")]) == 3
         assert "→ ask" in told
         assert told[-1].endswith("waits for a person: Is it good?")
-        ends: list[str] = []
-        caller = Caller(tell=into(ends), reply=UserReply(asked.matter, "accept", GOOD))
-        await served.data("note", caller, topic="tea")
-        assert (ends[0], ends[-1]) == ("ask accept (by the user of a client)", "done (success)")
 
 
 @pytest.mark.parametrize("turns", range(12))
@@ -334,7 +206,7 @@ async def test_a_run_for_which_another_call_waits_goes_on() -> None:
         await there("begun")
         [row] = await served.host.app.journal.runs()
         told: list[str] = []
-        second = asyncio.create_task(served.data("resume", Caller(tell=into(told)), run=row.run))
+        second = asyncio.create_task(served.data("resume", Caller(into(told)), run=row.run))
         Path("on").touch()
         while not told:
             await asyncio.sleep(0.01)
@@ -374,44 +246,18 @@ async def test_a_machine_named_like_another_tool_is_refused() -> None:
             pass
 
 
-async def test_secrets_of_the_environment_are_in_no_answer_no_form_and_no_progress() -> None:
-    async with serving(note()) as served:
+async def test_secrets_of_the_environment_are_in_no_answer_and_no_progress() -> None:
+    Path("note.yaml").write_text(
+        NOTE.replace("WORK", "tail -n 1").replace("Is it good?", "Is s3cr3t good?")
+    )
+    async with serving(Path("note.yaml")) as served:
         told: list[str] = []
-        caller = Caller(may_be_asked=True, tell=into(told))
-        asked = await served.asked("note", caller, topic="s3cr3t")
-        assert "***" in asked.message
-        assert "s3cr3t" not in asked.message
-        again = {"choice": "revise", "comment": "s3cr3t", "stars": 1}
-        caller = Caller(tell=into(told), reply=UserReply(asked.matter, "accept", again))
-        answer = await served.box.call("note", {"topic": "s3cr3t"}, caller)
+        answer = await served.data("note", Caller(into(told)), topic="s3cr3t")
+        assert answer["questions"][0]["text"] == "Is *** good?"
         assert "s3cr3t" not in str(answer)
         assert any("***" in one for one in told)
         assert "s3cr3t" not in str(told)
         assert "s3cr3t" not in await served.refused("s3cr3t")
-
-
-async def test_several_questions_of_a_family_are_asked_one_after_the_other() -> None:
-    note()
-    async with serving(write("notes.yaml", NOTES)) as served:
-        first = await served.asked("notes", names=["cake", "pie"])
-        second = await served.box.call("notes", {}, reply(first, GOOD))
-        assert isinstance(second, UserAsked)
-        assert run_of(first) != run_of(second)
-        # The form of the first one is over, and says nothing about the second.
-        other = {"choice": "burn", "stars": 1}
-        told = await served.data("notes", reply(first, other))
-        assert [asked["run"] for asked in told["questions"]] == [run_of(second)]
-        # Who says no is told the line that answers.
-        third = await served.data("notes", reply(second, None, "decline"))
-        assert [asked["run"] for asked in third["questions"]] == [run_of(second)]
-        assert f"loopkit answer {run_of(second)} accept" in third["message"]
-        assert (await served.data("notes", reply(second, GOOD)))["outcome"] == "done"
-
-
-async def test_a_form_whose_fields_have_names_of_its_own_is_not_shown() -> None:
-    named = NOTE.replace("why: optional str", "comment: optional str").replace("WORK", "tail -n 1")
-    async with serving(write("note.yaml", named)) as served:
-        assert (await served.data("note", ASKED, topic="cake"))["status"] == "waiting"
 
 
 async def test_a_run_that_another_process_drives_is_neither_driven_nor_waited_for() -> None:
@@ -423,23 +269,16 @@ async def test_a_run_that_another_process_drives_is_neither_driven_nor_waited_fo
     await there("begun", process)
     async with serving(path) as served:
         [run] = [row.run for row in await served.host.app.journal.runs() if "/" not in row.run]
-        while "questions" not in (told := await served.data("resume", ASKED, run=run)):
+        while "questions" not in (told := await served.data("resume", run=run)):
             await asyncio.sleep(0.01)
         assert (told["status"], told["message"]) == (
             "running", "the run is being driven; call `status` again later",
         )  # fmt: skip
-        [asked] = told["questions"]
-        matter = {"run": asked["run"], "question": "ask:1", "number": 1}
-        given = reply(UserAsked("", {}, json.dumps(matter)), GOOD)
-        told = await served.data("notes", given)
-        assert told["message"].startswith("the answer was given; ")
-        assert told["message"].endswith(" goes on with the run: see `status` later")
         Path("go").touch()
         await asyncio.to_thread(process.wait, 300)
         told = await served.data("status", run=run)
-        # The other note waits now, and the answer was taken.
-        assert matter["run"] not in [one["run"] for one in told["questions"]]
-        assert (await served.host.app.state_of(matter["run"])).answers["ask"].by == ASKED.user
+        # The other note waits now, too.
+        assert (told["status"], len(told["questions"])) == ("waiting", 2)
 
 
 # What is refused before anybody speaks

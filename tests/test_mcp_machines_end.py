@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from mcp import types
 
+import loopkit
 from loopkit.app import App
 from loopkit.views.run_data import status_of
-from tests.http_site import ASKED_IN_DOUBT, ASKING
+from tests.http_site import ASKED_IN_DOUBT
 from tests.mcp_client import ABOUT, McpServer, RawServer
 from tests.waiting import until
 from tests.warm import command
@@ -45,7 +45,6 @@ states:
 def _here(own_folder: Path) -> None:
     Path("slow.yaml").write_text(ASKED_IN_DOUBT, encoding="utf-8")
     Path("note.yaml").write_text(NOTE, encoding="utf-8")
-    Path("letter.yaml").write_text(ASKING, encoding="utf-8")
     Path("long.yaml").write_text(LONG, encoding="utf-8")
 
 
@@ -109,23 +108,22 @@ def test_a_second_signal_ends_the_server_and_its_programs_at_once() -> None:
     assert list(runs().values()) == ["interrupted"]
 
 
-def test_a_run_of_a_killed_server_goes_on_in_the_next_session_as_its_user_says() -> None:
+def test_a_run_of_a_killed_server_goes_on_in_the_next_session_when_a_person_has_answered() -> None:
     with at_work() as server:
         server.process.send_signal(signal.SIGKILL)
         server.process.wait(300)
     [run] = runs()
     Path("go").touch()
-    again = McpServer(Path.cwd(), ["machines", "slow.yaml"], shows_forms=True)
-    again.answering = lambda _: types.ElicitResult(action="accept", content={"choice": "retry"})
+    again = McpServer(Path.cwd(), ["machines", "slow.yaml"])
     try:
         told = again.data("status", {"run": run})
         assert (told["status"], told["message"]) == (
             "interrupted", "nobody drives the run now; the tool `resume` goes on with it",
         )  # fmt: skip
-        done = again.data("resume", {"run": run})
-        assert (done["outcome"], done["calls"]) == ("done", 3)
-        [asked] = again.asked
-        assert "The process ended while `writer` was being called" in asked.message
+        [asked] = again.data("resume", {"run": run})["questions"]
+        assert "The process ended while `writer` was being called" in asked["text"]
+        assert loopkit.answer(run, "retry", state=".loopkit").outcome == "done"
+        assert again.data("status", {"run": run})["calls"] == 3
     finally:
         again.close()
 
@@ -178,34 +176,6 @@ def test_a_client_that_reads_late_is_told_all_of_it() -> None:
     # Four for each revision, of which a pipe holds a part.
     assert len(told) > 4 * 700
     assert told[-1] == "done (success), although the last verdict on `note` is fail"
-
-
-def test_a_client_that_answers_a_form_with_no_answer_leaves_the_question_open() -> None:
-    able = {"elicitation": {}}
-    with RawServer(Path.cwd(), "machines", "letter.yaml", capabilities=able) as server:
-        for number, said in enumerate(
-            (
-                {"error": {"code": -32603, "message": "no window"}},
-                {"result": {"action": "maybe"}},
-                {"result": {"action": "accept", "content": 7}},
-            ),
-            1,
-        ):
-            server.call(number, "letter", {})
-            asked, params = server.request()
-            assert params["message"].endswith("Send it?\n  send\n  again  (with a comment)\n  drop")
-            server.respond(asked, **said)
-            told = server.answer(number)["result"]["structuredContent"]
-            assert (told["status"], len(told["questions"])) == ("waiting", 1)
-        server.call(9, "letter", {})
-        asked, _ = server.request()
-        server.respond(asked, result={"action": "accept", "content": {"choice": ["send"]}})
-        asked, params = server.request()
-        assert "Your answer was not taken: there is no choice" in params["message"]
-        # The client goes away without another word.
-        code, _, errors = server.end()
-    assert (code, errors.count("Traceback")) == (0, 0)
-    assert list(runs().values()) == ["waiting"] * 4
 
 
 def test_a_client_that_hears_nothing_ends_the_server() -> None:

@@ -186,8 +186,8 @@ def test_a_report_of_a_program_keeps_its_further_fields(served: Served) -> None:
         ("graph", {"draft": PLAN, "input": "tea"}, "`input` has to be an object"),
         ("graph", {"draft": PLAN, "input": {**INPUT, "topi": 1}}, "did you mean `topic`?"),
         ("graph", {"draft": PLAN, "input": {**INPUT, "topic": 1}}, "input `topic`"),
-        ("structre", {"draft": GOOD}, "no tool `structre`; did you mean `structure`?"),
-        ("critical", {"draft": GOOD}, "no tool `critical`"),
+        ("structre", {"draft": GOOD}, "unknown tool `structre`; did you mean `structure`?"),
+        ("critical", {"draft": GOOD}, "unknown tool `critical`"),
     ],
 )
 def test_a_wrong_call_is_answered_with_the_reason(

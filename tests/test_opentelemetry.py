@@ -1,4 +1,4 @@
-"""Traces and metrics, as a real collector receives them."""
+"""Traces, as a real collector receives them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 import loopkit
 from loopkit.app import App
 from loopkit.cli import invoke
+from loopkit.drive.stored_runs import Stored
+from loopkit.engine.events import Replied
 from loopkit.observability import observers, observers_within
 from loopkit.observability.otel.conventions import model_name, provider_of
-from loopkit.observability.otel.library import Emitter
+from loopkit.observability.otel.library import Emitter, Span, Trace
 from loopkit.observability.otel.observer import RunSpans, TelemetryObserver
-from loopkit.observability.otel.spans import Span, Trace, measures_of_span
 from loopkit.testing import load_suite, play
 from tests.collector import CLIENT, INTERNAL, Collector, Received, collector
 from tests.machines import loop
@@ -256,79 +257,10 @@ def test_the_resource_names_loopkit_unless_a_variable_names_something_else(
     assert collected.resources[-1]["service.instance.id"] != own["service.instance.id"]
 
 
-# -- metrics -----------------------------------------------------------------------------------
-
-
-def test_metrics_count_calls_tokens_cost_revisions_and_verdicts(collected: Collector) -> None:
-    sent(collected, *RUN)
-    found = {point.metric: point for point in collected.points}
-    assert {name: found[name].unit for name in found} == {
-        "gen_ai.client.token.usage": "{token}",
-        "gen_ai.client.operation.duration": "s",
-        "gen_ai.invoke_agent.duration": "s",
-        "loopkit.calls": "{call}",
-        "loopkit.cost": "{USD}",
-        "loopkit.revisions": "{revision}",
-        "loopkit.runs": "{run}",
-        "loopkit.verdicts": "{verdict}",
-    }
-
-    def total(metric: str, name: str, value: str) -> float:
-        points = [point for point in collected.points if point.metric == metric]
-        return sum(point.sum for point in points if point.attributes[name] == value)
-
-    assert total("gen_ai.client.token.usage", "gen_ai.token.type", "input") == 300
-    assert total("gen_ai.client.token.usage", "gen_ai.token.type", "output") == 50
-    assert total("loopkit.calls", "gen_ai.agent.name", "writer") == 3
-    assert total("loopkit.calls", "gen_ai.agent.name", "critic") == 2
-    assert total("loopkit.cost", "gen_ai.agent.name", "writer") == 0.75
-    assert total("loopkit.revisions", "loopkit.state", "check") == 1
-    assert total("loopkit.verdicts", "loopkit.verdict", "fail") == 1
-    assert total("loopkit.verdicts", "loopkit.verdict", "pass") == 1
-    assert total("loopkit.runs", "loopkit.outcome", "done") == 1
-    durations = [p for p in collected.points if p.metric == "gen_ai.client.operation.duration"]
-    assert sum(point.count for point in durations) == 5
-    assert [p.count for p in durations if p.attributes.get("error.type") == "transient"] == [1]
-    required = {"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model"}
-    for point in durations:
-        assert required <= point.attributes.keys()
-        assert (point.bounds[0], point.bounds[-1]) == (0.01, 81.92)
-    for point in collected.points:
-        # An id would make each run a series of its own.
-        assert not {"loopkit.run", "gen_ai.conversation.id"} & point.attributes.keys()
-
-
-# -- contents ----------------------------------------------------------------------------------
-
-CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-
-
-def test_no_text_of_a_prompt_a_reply_or_a_finding_is_sent_by_default(collected: Collector) -> None:
+def test_no_text_of_a_prompt_a_reply_or_a_finding_is_sent(collected: Collector) -> None:
     spans = sent(collected, *RUN)
     assert spans
     assert "heron" not in repr(spans)
-    assert "heron" not in repr(collected.points)
-
-
-def test_texts_are_sent_where_they_are_asked_for_without_secrets(
-    collected: Collector, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KETTLE_API_KEY", "sk-heron-1234567890")
-    secret = ("--set", "topic=sk-heron-1234567890")
-    spans = sent(collected, *RUN, *secret, **{CAPTURE: "span_only"})
-    assert "sk-heron" not in repr(spans)
-    asked, answered = spans[1].attributes, spans[1].attributes["gen_ai.output.messages"]
-    [message] = json.loads(asked["gen_ai.input.messages"])
-    assert message["role"] == "user"
-    assert message["parts"] == [{"type": "text", "content": "Write of [KETTLE_API_KEY]. "}]
-    assert json.loads(answered) == [
-        {
-            "role": "assistant",
-            "parts": [{"type": "text", "content": "A heron."}],
-            "finish_reason": "stop",
-        }
-    ]
-    assert "gen_ai.output.messages" not in spans[0].attributes
 
 
 # -- tools and children ------------------------------------------------------------------------
@@ -387,34 +319,22 @@ def test_the_tools_that_an_agent_calls_belong_to_its_work(collected: Collector) 
     assert spans[0].attributes["gen_ai.response.finish_reasons"] == ["tool_call"]
     assert spans[5].attributes["gen_ai.response.finish_reasons"] == ["stop"]
     assert {span.attributes["gen_ai.tool.type"] for span in spans[1:3]} == {"function"}
-    durations = [p for p in collected.points if p.metric == "gen_ai.execute_tool.duration"]
-    assert {p.attributes["gen_ai.tool.name"]: p.count for p in durations} == {
-        "validate_plan": 2,
-        "search": 1,
-    }
-    assert spans[-1].attributes["loopkit.tool_calls"] == 3
 
 
 def test_a_tool_has_the_id_of_the_call_in_the_answer_of_its_model(collected: Collector) -> None:
     Path("machine.yaml").write_text(PLANNER, encoding="utf-8")
     Path("scenario.yaml").write_text(TALK, encoding="utf-8")
-    spans = sent(collected, *RUN, **{CAPTURE: "true"})
-    calls = [
-        (part["name"], part["id"])
-        for span in spans
-        if span.operation == "chat"
-        for message in json.loads(span.attributes["gen_ai.output.messages"])
-        for part in message["parts"]
-        if part["type"] == "tool_call"
-    ]
+    spans = sent(collected, *RUN)
+
+    async def stored() -> list[Stored]:
+        async with App.open(Path(".loopkit")) as app:
+            return list(await app.events(loopkit_runs()[0]))
+
+    replies = [one.event for one in asyncio.run(stored()) if isinstance(one.event, Replied)]
+    calls = [(called.name, called.id) for reply in replies for called in reply.tool_calls]
     tools = [span.attributes for span in spans if span.operation == "execute_tool"]
     assert [(t["gen_ai.tool.name"], t["gen_ai.tool.call.id"]) for t in tools] == calls
     assert [name for name, _ in calls] == ["validate_plan", "search", "validate_plan"]
-    assert json.loads(tools[1]["gen_ai.tool.call.arguments"]) == {"word": "heron"}
-    assert "heron" in tools[1]["gen_ai.tool.call.result"]
-    # What tools gave is sent on, and is in their spans: only the first question is a message.
-    asked = [span for span in spans if "gen_ai.input.messages" in span.attributes]
-    assert [span.name for span in asked] == ["chat gpt-5-mini"]
 
 
 def test_a_family_whose_child_is_answered_by_another_process_is_one_trace(
@@ -470,7 +390,6 @@ def test_the_work_of_an_agent_outside_is_a_span_and_no_call(collected: Collector
     ]
     assert after[0].attributes["loopkit.role"] == "outside"
     assert after[-1].attributes["loopkit.calls"] == 0
-    assert "loopkit.calls" not in {point.metric for point in collected.points}
 
 
 def test_each_line_of_a_batch_is_a_trace_of_its_own(collected: Collector) -> None:
@@ -599,16 +518,6 @@ async def test_a_call_that_was_open_when_its_run_was_cancelled_ends_with_it(desk
     ]
 
 
-def test_how_long_a_lost_call_took_is_not_measured() -> None:
-    span = Span(
-        name="chat x", own="call:1", within="run", start=1.0, end=900.0,
-        attributes={"gen_ai.operation.name": "chat"}, error="in_doubt",
-    )  # fmt: skip
-    assert [measure.instrument for measure in measures_of_span(span)] == ["loopkit.calls"]
-    names = [measure.instrument for measure in measures_of_span(span.replace(error="fatal"))]
-    assert names == ["gen_ai.client.operation.duration", "loopkit.calls"]
-
-
 class Broken(SpanProcessor):
     """What an application may have put in, and does not work."""
 
@@ -621,7 +530,7 @@ async def test_a_provider_that_fails_is_logged_and_the_run_goes_on(
 ) -> None:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(Broken())
-    watching = TelemetryObserver(Emitter(provider, None))
+    watching = TelemetryObserver(Emitter(provider))
     loaded = sound(desk.write("machine.yaml", MACHINE))
     async with App.open(desk.state_folder, observe=lambda: [watching]) as app:
         active = await app.start(loaded, {"topic": "herons"}, desk.script(SCENARIO))
@@ -656,26 +565,26 @@ def test_a_dead_collector_costs_a_line_and_nothing_else() -> None:
         port = unused.getsockname()[1]
     ran = run_with({"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}"})
     [line] = ran.stderr.splitlines()
-    assert line.startswith("traces or metrics were not sent completely: ")
+    assert line.startswith("traces were not sent completely: ")
 
 
-def test_a_collector_that_hangs_is_asked_once_for_each_signal_and_left_behind() -> None:
+def test_a_collector_that_hangs_is_asked_once_and_left_behind() -> None:
     with collector(is_hanging=True) as received:
         # All that there is, is sent at the end, however slow the run may be.
         ran = run_with({**received.environment, "OTEL_BSP_SCHEDULE_DELAY": "600000"})
         [line] = ran.stderr.splitlines()
-        assert line.startswith("traces or metrics were not sent completely: ")
+        assert line.startswith("traces were not sent completely: ")
         # Whoever waited for an answer would still wait here: none has come.
-        assert sorted(received.requests) == ["/v1/metrics", "/v1/traces"]
+        assert received.requests == ["/v1/traces"]
 
 
 def test_a_collector_that_refuses_is_told_once() -> None:
     with collector(status=401) as received:
         ran = run_with(received.environment)
     [line] = ran.stderr.splitlines()
-    assert line.startswith("traces or metrics were not sent completely: ")
+    assert line.startswith("traces were not sent completely: ")
     assert "401" in line
-    assert set(received.requests) == {"/v1/metrics", "/v1/traces"}
+    assert received.requests == ["/v1/traces"]
 
 
 @pytest.mark.parametrize(
@@ -690,7 +599,7 @@ def test_a_variable_that_makes_no_sense_is_told_and_the_run_goes_on(
 ) -> None:
     ran = run_with({**collected.environment, **env})
     [line] = ran.stderr.splitlines()
-    assert line.startswith("no traces or metrics are sent: ")
+    assert line.startswith("no traces are sent: ")
     assert told in line
     assert collected.requests == []
 
@@ -708,7 +617,7 @@ def test_without_the_libraries_a_line_names_what_to_install(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collected.environment[ENDPOINT])
     assert invoke(list(RUN)) == 0
     assert capsys.readouterr().err == (
-        "no traces or metrics are sent: traces and metrics need libraries that are not installed: "
+        "no traces are sent: traces need libraries that are not installed: "
         "pip install 'loopkit-runner[otel]'\n"
     )
 
@@ -721,14 +630,13 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 @pytest.mark.parametrize(
     ("env", "paths"),
     [
-        ({}, {"/v1/traces", "/v1/metrics"}),
-        ({"OTEL_TRACES_EXPORTER": "none"}, {"/v1/metrics"}),
-        ({"OTEL_METRICS_EXPORTER": "none"}, {"/v1/traces"}),
+        ({}, {"/v1/traces"}),
+        ({"OTEL_TRACES_EXPORTER": "none"}, set()),
         ({"OTEL_SDK_DISABLED": "true"}, set()),
-        ({"OTEL_TRACES_SAMPLER": "always_off"}, {"/v1/metrics"}),
-        ({"OTEL_TRACES_SAMPLER": "parentbased_always_off"}, {"/v1/metrics"}),
+        ({"OTEL_TRACES_SAMPLER": "always_off"}, set()),
+        ({"OTEL_TRACES_SAMPLER": "parentbased_always_off"}, set()),
         ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "1.0"},
-         {"/v1/traces", "/v1/metrics"}),
+         {"/v1/traces"}),
         ({ENDPOINT: ""}, set()),
     ],
 )  # fmt: skip

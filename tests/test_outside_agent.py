@@ -167,7 +167,7 @@ def test_runs_of_other_machines_are_not_shown_and_take_nothing(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("tool", "arguments", "why"),
     [
-        ("nxt", {}, "there is no tool `nxt`"),
+        ("nxt", {}, "unknown tool `nxt`"),
         ("next", {"rn": "x"}, "unknown argument `rn`"),
         ("next", {"run": 7}, "`run` has to be a text"),
         ("next", {"run": "gone-000000"}, "gone-000000"),
@@ -348,7 +348,7 @@ def test_secrets_of_the_environment_are_in_no_answer(tmp_path: Path) -> None:
     async def lead(host: Host, call: Call) -> None:
         run = await host.start("machine", {})
         assert (await call("next", run=run))["request"]["prompt"] == "The word is ***."
-        with pytest.raises(CallRefused, match=r"there is no tool `\*\*\*`"):
+        with pytest.raises(CallRefused, match=r"unknown tool `\*\*\*`"):
             await call("s3cr3t")
 
     led(tmp_path, write(tmp_path, PLAIN.replace("Write a plan.", "The word is s3cr3t.")), by=lead)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from loopkit.cli import invoke as run
 from loopkit.cli.terminal import wrap
 from tests.machines import loop
 from tests.support import ROOT, CommandLine
@@ -290,25 +289,6 @@ states:
   done: {final: success, result: text}
   failed: {final: failure}
 """
-
-
-def test_expected_values_come_from_the_runs_in_the_journal(cli: CommandLine) -> None:
-    Path("machine.yaml").write_text(RAN, encoding="utf-8")
-    Path("s.yaml").write_text("scenario: 1\nagents: {writer: [{reply: Played.}]}\n", "utf-8")
-    told = cli(0, "plan", "machine.yaml", "--from-runs").err
-    assert "no finished runs of `machine` in the journal" in told
-    assert not Path(".loopkit").exists()
-    for answer in ("A long answer.", "Well, a long one.", "Good as it is.", "No"):
-        Path("answer").write_text(answer, encoding="utf-8")
-        run(["run", "machine.yaml"])
-    run(["run", "machine.yaml", "--script", "s.yaml"])
-    Path("answer").unlink()
-    assert run(["run", "machine.yaml"]) != 0
-    out = planned(cli, "--from-runs")
-    assert "In the mean over 4 finished runs of `machine` in the journal:" in out
-    assert "  1.25 calls, $0.3125; at most 2, $0.5000\n" in out
-    assert "  at draft: $0.3125\n" in out
-    assert "  done: 75.0%\n  failed: 25.0%\n" in out
 
 
 @pytest.mark.parametrize(

@@ -378,3 +378,8 @@ def test_an_answer_in_many_pieces_and_a_record_without_an_end_are_read(
     slow = "; sleep 0.2; ".join(f"printf %s {shlex.quote(part)}" for part in parts)
     stub.plays(printed(begun(), {"type": "of_next_year", "x": [1]}, then=slow))
     assert desk.play(machine()).result["plan"] == "Green tea."
+
+
+def test_what_a_program_does_without_end_is_stored_up_to_a_thousand(desk: Desk, stub: Stub) -> None:
+    stub.plays(answers("Green tea.", *(does({**EDIT, "id": str(n)}) for n in range(1100))))
+    assert len(desk.play(machine()).of(Acted)) == 1000

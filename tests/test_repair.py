@@ -29,7 +29,7 @@ from loopkit.language.load import load
 from loopkit.testing import load_suite, run_case
 from tests.machines import loop
 from tests.recording import taped
-from tests.support import PASS, Desk, Played, console_lines, fails, scenario
+from tests.support import PASS, Desk, Played, fails, scenario
 
 LOOP = loop(
     "[{min_chars: 20}]",
@@ -81,84 +81,6 @@ async def events(desk: Desk, run: str) -> Any:
 
 def paid(run: Played) -> int:
     return len(run.of(Replied))
-
-
-# -- what takes effect ---------------------------------------------------------------------
-
-STAGES = loop(
-    "[{min_chars: 3}]",
-    {"valid": "done"},
-    "{revise: polish, feedback: once_more, max: 1}",
-    "{target: failed}",
-    top="""
-initial: draft
-input: {topic: {type: str, default: tea}}
-limits: {agent_calls: 50}
-guards: {fine: valid}
-patterns: {words: tea}
-feedback: {once_more: "Once more: {{ revision }}"}
-agents:
-  author: {command: [none], retry: {attempts: 1}}
-  editor: {command: [none], retry: {attempts: 1}}
-validators: {short: {matches: words}}
-""",
-    draft="send: {agent: editor, prompt: Send., output: mail}",
-    ends="""
-draft: {agent: author, prompt: "Draft {{ input.topic }}.", output: plan, next: check}
-check:
-  validate: plan
-  by: [short]
-  transitions: [{guard: fine, target: polish}, {revise: draft, max: 1}, {target: failed}]
-polish: {agent: editor, prompt: Polish., on_error: {content: failed}, next: send}
-""",
-    result="mail",
-)
-OVER = "no effect: the run does not come to `{}` any more"
-LATER = "from the next visit of `polish` on"
-
-
-def effects(run: Played) -> dict[str, str]:
-    [repaired] = run.of(Repaired)
-    return {change.place: change.effect for change in repaired.changes}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "effect"),
-    [
-        ("Draft {{", "Write {{", OVER.format("draft")),
-        ("author: {command: [none]", "author: {command: [nobody]", OVER.format("draft")),
-        ("short: {matches: words}", "short: {matches: words, message: No.}", OVER.format("check")),
-        ("words: tea", "words: tea|milk", OVER.format("check")),
-        ("fine: valid", "fine: valid and attempt < 9", OVER.format("check")),
-        ("revise: draft, max: 1", "revise: draft, max: 2", OVER.format("check")),
-        ("prompt: Polish.", "prompt: Mend.", LATER),
-        ("prompt: Send.", "prompt: Post.", ""),
-        ("editor: {command: [none]", "editor: {command: [nobody]", ""),
-        ("Once more:", "Again:", ""),
-        ("min_chars: 3", "min_chars: 4", ""),
-        ("default: tea", "default: milk", "no effect: the run keeps its input"),
-        ("agent_calls: 50", "agent_calls: 60", ""),
-    ],
-)  # fmt: skip
-def test_each_change_says_whether_it_comes_too_late(
-    old: str, new: str, effect: str, desk: Desk
-) -> None:
-    script = scenario(agents={"author": ["tea"], "editor": ["tea", [LOST, "mail"]]})
-    run = desk.play(STAGES, script)
-    assert (run.state.status, run.state.state) == ("suspended", "send")
-    assert old in STAGES
-    mended = desk.repair(run.state.run, STAGES.replace(old, new))
-    assert [*effects(mended).values()] == [effect]
-    told = [line for line in console_lines(mended) if " → " in line and line.startswith("  ")]
-    assert any(line.endswith(f" ({effect})") for line in told) is bool(effect)
-
-
-def test_what_no_revision_leads_back_to_is_not_mended_any_more(desk: Desk) -> None:
-    script = scenario(agents={"author": ["tea"], "editor": ["tea", "no", "tea", [LOST, "mail"]]})
-    run = desk.play(STAGES, script)
-    assert run.state.visits["polish"] == 2
-    mended = desk.repair(run.state.run, STAGES.replace("prompt: Polish.", "prompt: Mend."))
-    assert effects(mended) == {"states.polish.prompt": OVER.format("polish")}
 
 
 # -- what is mended ------------------------------------------------------------------------

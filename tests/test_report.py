@@ -104,7 +104,7 @@ def test_a_report_stands_alone_and_is_small(durable: Desk) -> None:
 def test_each_attempt_is_shown_by_what_it_changed(durable: Desk) -> None:
     played = loop(durable, fails("a"), fails("b"), PASS, texts=["one\ntwo", "one\n2", "one\n2\n3"])
     page = page_of(durable, played.state.run)
-    (note,) = page.artifacts.values()
+    (note,) = page.steps.versions.values()
     assert difference(note, 1) is None
     changes = [change for n in (2, 3) if (change := difference(note, n)) is not None]
     changed = [change.lines for change in changes]

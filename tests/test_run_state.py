@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
-
 import pytest
 
 from loopkit.engine.changes import apply, fold
@@ -12,7 +9,7 @@ from loopkit.engine.events import Event, InDoubt, Intended, Settled, Worked
 from loopkit.engine.findings import Finding, Report
 from loopkit.engine.payloads import Artifact
 from loopkit.engine.records import Usage
-from loopkit.engine.rounds import EMPTY, Log, Round, Rounds
+from loopkit.engine.rounds import Round, Rounds
 from tests.support import Desk
 
 OF_A_STEP = ("worked", "decided", "entered", "emitted", "waiting", "finished", "settled")
@@ -80,7 +77,6 @@ def test_a_step_leaves_the_run_that_it_starts_from_as_it_was(events: list[Event]
 def test_a_step_that_was_given_up_leaves_no_trace_in_the_one_that_follows(
     events: list[Event],
 ) -> None:
-    """Both stand on the same lists."""
     judged = [at for at, e in enumerate(events) if isinstance(e, Worked) and e.report is not None]
     for at in judged:
         run = fold(events[:at])
@@ -93,23 +89,6 @@ def test_a_step_that_was_given_up_leaves_no_trace_in_the_one_that_follows(
         for state in run, afresh:
             earlier = state.rounds_before(report.state, artifact, {})
             assert len(earlier) == len([*earlier]) == len(judged[: judged.index(at)])
-
-
-def test_a_log_and_longer_ones_keep_what_each_of_them_has() -> None:
-    short = Log[str]().plus("a")
-    one, other = short.plus("b").plus("c"), short.plus("d")
-    assert (list(short), list(one), list(other)) == (["a"], ["a", "b", "c"], ["a", "d"])
-    assert (one[-1], one[1:], list(reversed(one)), len(other)) == (
-        "c",
-        ["b", "c"],
-        ["c", "b", "a"],
-        2,
-    )
-    assert (list(reversed(short)), short.last) == (["a"], "a")
-    assert one == ["a", "b", "c"]
-    assert one != other
-    with pytest.raises(IndexError):
-        short[1]
 
 
 def round_of(attempt: int, *ids: str, work: str = "") -> Round:
@@ -126,16 +105,16 @@ def test_of_an_attempt_that_is_judged_again_the_last_round_counts() -> None:
     again = rounds.plus(round_of(1, "c", work="y"))
     earlier = again.before((("draft", 2),))
     assert [entry.ids for entry in earlier] == [{"c"}]
-    assert (earlier.has_found("a"), earlier.has_found("c"), earlier.has_found("b")) == (0, 1, 0)
-    assert [len([*earlier.of_work(work)]) for work in ("x", "y")] == [0, 1]
+    assert earlier.found == {"c"}
+    assert [entry.report.work for entry in earlier] == ["y"]
     assert earlier.last is not None
     assert earlier.last.ids == {"c"}
     # Nor does it matter whether the work was known.
     unknown = rounds.plus(round_of(2, "d"))
-    assert [entry.ids for entry in unknown.before(None)] == [{"a"}, {"d"}]
+    assert [entry.ids for entry in unknown] == [{"a"}, {"d"}]
     # The shorter one knows nothing of it.
-    assert [entry.ids for entry in rounds.before(None)] == [{"a"}, {"b"}]
-    assert rounds.before((("draft", 2),)).has_found("a")
+    assert [entry.ids for entry in rounds] == [{"a"}, {"b"}]
+    assert "a" in rounds.before((("draft", 2),)).found
 
 
 def test_each_call_that_is_intended_counts_for_the_key_of_the_next() -> None:
@@ -181,19 +160,3 @@ def test_what_a_call_has_reserved_is_held_and_not_spent(
     committed = state.committed
     assert (committed.tokens, committed.cost_usd) == (50, 0.25)
     assert (committed.held_tokens, committed.held_usd) == (50, 0.25)
-
-
-def test_an_empty_log_as_that_with_which_runs_begin_keeps_nothing_of_longer_ones() -> None:
-    class Thing:
-        pass
-
-    # A new one: what is shared by all has been gone on from before.
-    empty, thing = Log[Thing](), Thing()
-    known, log = weakref.ref(thing), empty.plus(thing)
-    assert list(log) == [thing]
-    assert log.last is thing
-    assert not empty
-    assert not EMPTY
-    del thing, log
-    gc.collect()
-    assert known() is None

@@ -69,7 +69,7 @@ def test_a_server_that_only_shows_changes_no_file_of_the_journal(
     run = waiting_run(capsys)
     before = contents()
     with serving() as server, server.client() as client:
-        for path in ("runs", f"runs/{run}", f"runs/{run}/events", f"runs/{run}/diagram"):
+        for path in ("runs", f"runs/{run}", f"runs/{run}/events", f"runs/{run}/artifacts"):
             assert client.get(f"/api/{path}").status_code == 200
         assert client.post(f"/api/runs/{run}/answer", json={"choice": "send"}).status_code == 403
         server.process.send_signal(signal.SIGINT)

@@ -314,16 +314,6 @@ async def test_artifacts_come_as_texts_that_no_browser_executes(site: Served) ->
         assert missed.status_code == 404
 
 
-async def test_the_diagram_of_a_run_is_that_of_the_command_line(
-    site: Served, cli: CommandLine
-) -> None:
-    run = await started(site)
-    answer = await site.client.get(f"/api/runs/{run}/diagram")
-    assert await asyncio.to_thread(cli, 0, "diagram", "--run", run) == (answer.text, "")
-    refused = await site.client.get(f"/api/runs/{run}/diagram?format=exe")
-    assert refused.status_code == 400
-
-
 async def test_the_document_of_the_api_is_openapi_and_names_what_is_served(site: Served) -> None:
     made = await site.get("/api/openapi.json")
     schema = json.loads((ROOT / "tests/data/openapi_3_1.schema.json").read_text())

@@ -6,27 +6,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import select
 import signal
 import socket
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import httpx
-import pytest
 
 from loopkit.journal.journal import Journal, open_journal
 from loopkit.journal.records import NewRecord
-from loopkit.serving.http.server import Room
 from tests.created import created
 from tests.http_site import ASKING, TOKEN, Serving, ask, folder_with, served, serving, silent
 from tests.warm import ran_loopkit
 
 STATE = Path(".loopkit")
-FEW_FILES = ("sh", "-c", 'ulimit -n 128; exec "$@"', "sh")
 LONGEST_S = 60
 
 _folder = folder_with(letter=ASKING)
@@ -74,82 +70,19 @@ def answers(client: httpx.Client) -> bool:
     return client.get("/api/runs").status_code == 200
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /api/runs HTTP/1.1\r\nHost: half"])
-def test_hundreds_of_connections_that_ask_nothing_break_no_server_with_few_files(
-    sent: bytes,
-) -> None:
-    with serving("letter.yaml", "--answer", under=FEW_FILES) as server:
-        with (
-            held(port_of(server.url), 300, sent),
-            suppress(httpx.TransportError),
-            server.client() as client,
-        ):
-            assert client.get("/api/runs").status_code == 503
-        with server.client() as client:
-            while not answers(client):  # it has yet to learn that they are gone
-                time.sleep(0.05)
-            run = client.post("/api/runs", json={"machine": "letter"}).json()["run"]
-            server.until(client, run, "waiting")
-            assert client.post(f"/api/runs/{run}/answer", json={"choice": "send"}).is_success
-            server.until(client, run, "finished")
-        assert "Traceback" not in server.log.read_text()
-
-
-async def test_connections_that_ask_nothing_keep_others_out_for_their_time_only() -> None:
-    async with served(STATE, room=Room(most=3, longest_head_s=1)) as site:
-        port = port_of(site.url)
-        watching = silent(site.url, "/api/events")
-        assert (await asyncio.to_thread(watching.recv, 65_536)).startswith(b"HTTP/1.1 200")
-        with watching, held(port, 2) as idle:
-            with held(port, 1) as [late]:
-                assert (await asyncio.to_thread(late.recv, 65_536)).startswith(b"HTTP/1.1 503")
-            for one in idle:
-                assert await asyncio.to_thread(is_cut_off, one)
-            assert (await site.get("/api/runs"))["runs"] == []
-            said, *_ = select.select([watching], [], [], 0)
-            assert not said or watching.recv(65_536)
-
-
 async def test_where_every_connection_is_being_answered_a_new_one_is_told_to_come_later() -> None:
-    async with served(STATE, room=Room(most=2)) as site:
+    async with served(STATE, most=2) as site:
         with ExitStack() as stack:
             for _ in range(2):
                 one = stack.enter_context(silent(site.url, "/api/events"))
                 assert (await asyncio.to_thread(one.recv, 65_536)).startswith(b"HTTP/1.1 200")
-            with held(port_of(site.url), 1) as [late]:
+            with held(port_of(site.url), 1, head(site.url) + b"\r\n") as [late]:
                 assert (await asyncio.to_thread(late.recv, 65_536)).startswith(b"HTTP/1.1 503")
                 assert await asyncio.to_thread(is_cut_off, late)
         async with asyncio.timeout(LONGEST_S):
             while site.site.follower.followers:
                 await asyncio.sleep(0.02)
         assert (await site.get("/api/runs"))["runs"] == []
-
-
-@pytest.mark.parametrize("what", ["nothing", "headers", "after an answer", "body of no use"])
-async def test_a_client_that_sends_bit_by_bit_is_cut_off(what: str) -> None:
-    async with served(STATE, room=Room(longest_head_s=0.5)) as site:
-        with held(port_of(site.url), 1) as [slow]:
-            if what == "after an answer":
-                slow.sendall(head(site.url) + b"\r\n")
-                assert (await asyncio.to_thread(slow.recv, 65_536)).startswith(b"HTTP/1.1 200")
-            if what == "body of no use":
-                slow.sendall(head(site.url, "/api/runs", "Content-Length: 1000000") + b"\r\n")
-            sending = asyncio.create_task(dribble(slow)) if what != "nothing" else None
-            assert await asyncio.to_thread(is_cut_off, slow)
-            if sending is not None:
-                sending.cancel()
-                await asyncio.gather(sending, return_exceptions=True)
-        assert site.said == []
-
-
-async def dribble(connection: socket.socket) -> None:
-    """Send a header of a request, one character after the other, without an end."""
-    try:
-        while True:
-            connection.send(b"x")
-            await asyncio.sleep(0.05)
-    except OSError:
-        return
 
 
 async def write(journal: Journal, run: str, events: int, size: int) -> None:

@@ -55,5 +55,5 @@ def test_a_run_of_two_servers_of_which_the_first_is_killed_is_one_trace(
     whole = collected.spans[-1]
     assert whole.start <= before[0].start
     assert whole.attributes["gen_ai.conversation.id"] == run
-    sent = repr([collected.spans, collected.points, collected.resources])
+    sent = repr([collected.spans, collected.resources])
     assert TOKEN not in sent

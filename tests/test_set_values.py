@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopkit.document.in_place import NotSet, with_values
 from loopkit.document.reading import read
+from loopkit.document.writing import NotSet, with_values
 from loopkit.engine.events import Setting, Worked
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import load

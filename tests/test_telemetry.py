@@ -12,7 +12,6 @@ import pytest
 from loopkit.cli import invoke
 from loopkit.engine.changes import fold
 from loopkit.engine.events import Alerted, Event
-from loopkit.engine.rounds import Log
 from loopkit.engine.telemetry import Figures
 from tests.support import PASS, Desk, Played, fails, scenario
 from tests.warm import ran_loopkit
@@ -101,11 +100,11 @@ def test_counting_goes_on_where_it_was_and_begins_anew_behind_a_step_that_was_gi
     taken: list[str] = []
     played = desk.play(ALERTING, SCRIPT)
     events = [event for event in played.events if event.type in Figures.TAKEN]
-    figures, log = Figures(), Log[Event]()
+    figures, log = Figures(), tuple[Event, ...]()
     for at, event in enumerate(events):
-        before, log = log, log.plus(event)
+        before, log = log, (*log, event)
         # Another event in its place, which is then given up.
-        figures = figures.after(before.plus(events[0])).after(log)
+        figures = figures.after((*before, events[0])).after(log)
         taken.append(f"{figures.works} {figures.again}")
         assert figures.defects == whole(events[: at + 1]).defects
     assert taken[-1] == f"{whole(events).works} {whole(events).again}"
@@ -118,10 +117,10 @@ def test_figures_that_are_asked_for_after_every_event_of_a_long_run_cost_each_ev
     played = desk.play(ALERTING, SCRIPT)
     types = [event.type for event in played.events]
     rounds = played.events[: types.index("finished")]
-    figures, log, began_s = Figures(), Log[Event](), time.monotonic()
+    figures, log, began_s = Figures(), list[Event](), time.monotonic()
     for event in rounds * 1000:
         if event.type in Figures.TAKEN:
-            log = log.plus(event)
+            log.append(event)
             figures = figures.after(log)
     # Linear it takes about a second; counting all of 30,000 events anew takes many minutes.
     assert time.monotonic() - began_s < 20

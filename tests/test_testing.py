@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopkit.scenario.cases import GAP
-from loopkit.testing.suites import NotAnExpression, scenario_files, selection
+from loopkit.testing.suites import scenario_files
 from loopkit.testing.trace import align, diff, fit
 from tests.support import Desk
 from tests.warm import command, ran, ran_loopkit
@@ -92,7 +92,7 @@ def test_each_case_is_a_line_and_a_folder_is_searched(project: Desk) -> None:
 
 def test_a_failure_names_the_line_and_shows_both_paths(project: Desk) -> None:
     project.write("loops/bad.scenario.yaml", FAILING.lstrip())
-    result = loopkit_test(project, "loops/bad.scenario.yaml", "-k", "once")
+    result = loopkit_test(project, "-k", "ONCE bad")
     assert result.returncode == 1
     assert result.stderr == "1 case: 1 failed\n"
     assert f"--> loops/bad.scenario.yaml:{FAILING_LINE}:" in result.stdout
@@ -115,7 +115,6 @@ def test_a_file_that_cannot_be_used_is_told_and_the_others_are_tested(project: D
     ("arguments", "told"),
     [
         (["nowhere.scenario.yaml"], "check its name"),
-        (["-k", "and"], "can't be read"),
         (["-k", "neither"], "names no case"),
         (["empty"], "no `*.scenario.yaml` lies below"),
         (["loops/machine.yaml"], "this is a machine, not a scenario"),
@@ -258,46 +257,6 @@ def test_a_link_that_leads_nowhere_is_not_passed_over(tmp_path: Path) -> None:
     link.symlink_to("gone.scenario.yaml")
     (tmp_path / "b.scenario.yaml").mkdir()
     assert scenario_files([tmp_path]) == [link]
-
-
-@pytest.mark.parametrize(
-    ("expression", "selected"),
-    [
-        ("", ["first plan", "second plan", "third"]),
-        ("plan", ["first plan", "second plan"]),
-        ("PLAN and not second", ["first plan"]),
-        ("first or third", ["first plan", "third"]),
-        ("not (first or third)", ["second plan"]),
-        ("not not third", ["third"]),
-        ("not " * 30 + "third", ["third"]),
-        ("(not first) and " * 40 + "third", ["third"]),
-    ],
-)
-def test_an_expression_selects_names(expression: str, selected: list[str]) -> None:
-    is_selected = selection(expression)
-    names = ["first plan", "second plan", "third"]
-    assert [name for name in names if is_selected(name)] == selected
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "and",
-        "a and",
-        "a or or b",
-        "(a",
-        "a)",
-        "not",
-        "a b",
-        "a (b)",
-        "()",
-        "not " * 30_000 + "a",
-        "(" * 3_000,
-    ],
-)
-def test_an_expression_that_cannot_be_read_is_told(expression: str) -> None:
-    with pytest.raises(NotAnExpression, match="can't be read: write words"):
-        selection(expression)
 
 
 NAMES = st.lists(st.sampled_from("abc"), max_size=7)

@@ -86,7 +86,7 @@ def test_calls_that_are_too_long_together_neither_end_the_run_nor_fill_the_journ
 @pytest.mark.parametrize(
     ("name", "arguments", "told"),
     [
-        ("print", r'{"word": "a\u0000b"}', "argument 2 contains a NUL character"),
+        ("print", r'{"word": "a\u0000b"}', "embedded null byte"),
         ("print", json.dumps({"word": "x" * 200_000}), "longer than the system accepts"),
         ("data", '{"data": ' + "[" * 100 + "]" * 100 + "}", "nested more than 64 levels deep"),
         ("data", '{"data": ' + "[" * 100_000 + "]" * 100_000 + "}", "the arguments are not JSON"),

@@ -110,14 +110,15 @@ def test_links_are_checked_without_what_stands_around_them_and_with_their_lines(
     assert told.splitlines() == [*answers]
 
 
-def test_a_coding_program_that_changes_a_test_is_refused(desk: Desk) -> None:
+def test_a_coding_program_changes_no_test(desk: Desk) -> None:
     played = """
 scenario: 1
 agents: {coder: [{reply: Done., files: {tests/test_calc.py: ""}}, {fault: bad_request}]}
-commands: {tests: [{}]}
+commands: {tests: [{exit_code: 1}]}
 """
     run = desk.play(how_to("coding", "loopkit: 1"), played, {"task": "Make add() add."})
-    assert [found.message for found in run.reports[0].findings] == ["Restore the tests."]
+    [undone] = [one for one in run.reports[0].findings if not one.blocking]
+    assert "tests/test_calc.py" in undone.message
 
 
 def test_every_message_that_is_explained_is_one_of_loopkit() -> None:

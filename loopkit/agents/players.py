@@ -54,6 +54,7 @@ from loopkit.scenario.cases import Scenario
 from loopkit.scenario.playable import Playable, misnamed_parts
 from loopkit.scenario.script import (
     ANY,
+    CHILDREN,
     CRASH,
     Attempts,
     ChildParts,
@@ -559,6 +560,8 @@ class FunctionAgentPort(AgentPort):
 OWN_SERVERS = frozenset({"hosted_vllm", "lm_studio", "llamafile", "openai_like", "custom_openai"})
 """Providers that LiteLLM takes for OpenAI itself without an address."""
 NOBODY = ChildParts()
+PASSING = "{data: {verdict: pass, findings: []}}"
+"""In a script, the reply of a judge that finds nothing."""
 
 
 def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
@@ -575,6 +578,8 @@ def refuse_misnamed(machine: Machine, scenario: Parts) -> None:
 @dataclass(frozen=True)
 class Cast:
     called: str
+    path: tuple[str, ...]
+    """Where in a scenario its parts are written."""
     machine: Machine
     said: Parts
     limited: frozenset[str]
@@ -602,12 +607,13 @@ def casts_of(
     said: Parts | None = None,
     limited: frozenset[str] = frozenset(),
     called: str = "",
+    path: tuple[str, ...] = (),
 ) -> Iterator[Cast]:
     """The casts of a run, and of each kind of child that the scenario tells apart."""
     said = said or NOBODY
     own = dict(machine.limits)
     limited |= {name for name in ("cost_usd", "tokens") if own[name] is not None}
-    yield Cast(called, machine, said, limited)
+    yield Cast(called, path, machine, said, limited)
     children = list(said.in_children)
     for name, state in machine.states_of(ChildrenState).items():
         others = ANY if state.has_keys else ""
@@ -615,7 +621,8 @@ def casts_of(
         if others not in (key for key, _ in known):
             known.append((others, NOBODY))
         for key, parts in known:
-            yield from casts_of(state.child, parts, limited, place_of(name, key, called))
+            within = (*path, CHILDREN, name, *filter(None, [key]))
+            yield from casts_of(state.child, parts, limited, place_of(name, key, called), within)
 
 
 def _refuse(cast: Cast, functions: Functions, *, is_played: bool) -> None:
@@ -623,10 +630,15 @@ def _refuse(cast: Cast, functions: Functions, *, is_played: bool) -> None:
     unplayed = {name: agent for name, agent in agents if name not in cast.said.agents}
     real = {name: agent for name, agent in unplayed.items() if name not in functions}
     if is_played and (models := cast.machine.model_agents.keys() & real.keys()):
-        listed = ", ".join(f"`{name}`" for name in real if name in models)
+        missing = [name for name in real if name in models]
+        authors = {agent for asked in cast.machine.authoring.values() for agent in asked}
+        replies = {name: "TEXT" if name in authors else PASSING for name in missing}
+        parts = ", ".join(f"{name}: [{reply}]" for name, reply in replies.items())
+        for key in reversed((*cast.path, "agents")):
+            parts = f"{key if key.isidentifier() else json.dumps(key)}: {{{parts}}}"
         raise NotRunnable(
-            f"the scenario plays some agents, but not {listed}, so that a real model "
-            "would be called; let it play them too, or none"
+            f"the scenario plays some agents, but not {', '.join(map('`{}`'.format, missing))}, so "
+            f"that a real model would be called; let it play them too, or none: add `{parts}`"
         )
     for name, agent in real.items():
         for who, one in agent.labelled_in_turn(name):

@@ -40,10 +40,9 @@ from loopkit.language.validators.judge import JudgeRule
 from loopkit.machine.edges import TOTAL, Edge, author_key, budget_key
 from loopkit.machine.program import agents_called, may_call_tools
 from loopkit.proof.bounds.configurations import Endless, present_of
-from loopkit.proof.bounds.exploring import explore
+from loopkit.proof.bounds.exploring import explore, untaken_if_raised
 from loopkit.proof.bounds.result import Bounds, Stuck, values_in_words
 from loopkit.proof.outcomes.analysis import Analysis
-from loopkit.proof.outcomes.facts import table_of
 from loopkit.proof.outcomes.table import ROOM, Exit, Row, Table, bounded_inputs
 from loopkit.text import plural
 
@@ -61,12 +60,10 @@ LAST = "add `- {target: STATE}` as the last one"
 
 @of_machine()
 def check_exits(subject: Subject) -> Found:
-    for name in subject.states:
-        table = table_of(subject, name)
+    for name, table in subject.tables.items():
         if table is None or not table.exits:
             continue
-        taken = [(row, *table.exits_of(row)) for row in table.rows()]
-        held = next((row for row, _, is_left in taken if not is_left), None)
+        held = next((row for row, _, is_left in table.taken if not is_left), None)
         shut = table.without_choice() if held is None and table.is_human else None
         if held is not None:
             path: DocPath = ("states", name, "transitions")
@@ -78,7 +75,7 @@ def check_exits(subject: Subject) -> Found:
             path = ("states", name, "choices")
             message = f"no choice is open when {_facts_in_words(table, shut) or 'it is asked'}"
             yield subject.problem(path, SHUT, message, "offer a choice that leads forward")
-        passed = {exit_.edge.id for _, exits, _ in taken for exit_ in exits}
+        passed = {exit_.edge.id for _, exits, _ in table.taken for exit_ in exits}
         for exit_ in table.exits:
             if exit_.edge.id not in passed and not _is_harmless(subject, exit_.edge):
                 reason, remedy = _why_dead(table, exit_)
@@ -111,13 +108,14 @@ def fact_in_words(name: str, value: object) -> str:
 
 def _rooms(table: Table, row: Row) -> Iterator[str]:
     row = table.with_derived_facts(row)
-    if row.get("cap_reached") is True:
+    is_capped = table.is_capped(row)
+    if is_capped:
         yield "no revisions are left"
         return
     for exit_ in table.exits:
         if exit_.edge.back and truth(exit_.may_lead, row) is False:
             yield f"no revision of `{exit_.edge.target}` is left"
-    if row.get("cap_reached") is False:
+    if is_capped is False:
         yield "revisions are left"
 
 
@@ -161,10 +159,12 @@ def confirm_by_exploring(subject: Subject, problems: Sequence[Problem]) -> list[
         return list(problems)
     known = {(problem.code, problem.span) for problem in problems}
     confirmed = [*_confirm(bounds, problems)]
-    more = [*_further_stuck(subject, bounds, confirmed), *_untaken(subject, bounds)]
+    # `--set` may raise a limit while a run goes on.
+    never = untaken_if_raised(subject) if bounds.untaken else ()
+    more = [*_further_stuck(subject, bounds, confirmed), *_untaken(subject, never, bounds)]
     if not any(problem.code in (DEAD, *CONFIRMED) for problem in (*confirmed, *more)):
         # Otherwise consequences of these problems would be reported again.
-        more += _check_caps(subject, bounds)
+        more += _check_caps(subject, never, bounds)
     return [*confirmed, *(problem for problem in more if (problem.code, problem.span) not in known)]
 
 
@@ -211,18 +211,21 @@ def how_reached(found: Stuck) -> str:
     return f"a run gets there by {way}" + (f", with {held}" if held else "")
 
 
-def _untaken(subject: Subject, bounds: Bounds) -> Found:
+def _untaken(subject: Subject, never: Sequence[str], bounds: Bounds) -> Found:
     for edge_id in bounds.untaken:
         edge = subject.graph.by_id[edge_id]
-        if edge.event == "done" and not _is_harmless(subject, edge):
+        if edge_id in never and edge.event == "done" and not _is_harmless(subject, edge):
             message = "no run takes this transition: it is closed, or another one comes first, "
             message += f"whenever a run is in `{edge.source}`"
             remedy = "correct the guard or the order, or delete the transition"
             yield subject.problem(edge.path, DEAD, message, remedy)
 
 
-def _check_caps(subject: Subject, bounds: Bounds) -> Found:
+def _check_caps(subject: Subject, never: Sequence[str], bounds: Bounds) -> Found:
     limits = subject.machine.limits
+    opened = [subject.graph.by_id[edge] for edge in bounds.untaken if edge not in never]
+    unknown = {counter for edge in opened for counter in edge.counters}
+    """The counters of edges that only raised limits open."""
     written: Mapping[DocPath, Sequence[str]] = {
         **{("limits", "budgets", name): [budget_key(name)] for name in limits.budgets},
         ("limits", "total_revisions"): [TOTAL],
@@ -233,10 +236,8 @@ def _check_caps(subject: Subject, bounds: Bounds) -> Found:
         used = [counter for counter in counters if counter in subject.graph.caps]
         left = [bounds.unfilled[counter] for counter in used if counter in bounds.unfilled]
         is_written = subject.source.document.node(path) is not None
-        if left and len(left) == len(used) and is_written:
-            most = max(one or 0 for one in left)
-            at_most = "" if None in left else f": a run makes at most {plural(most, 'revision')}"
-            message = f"no run uses it up{at_most}"
+        if left and len(left) == len(used) and is_written and unknown.isdisjoint(used):
+            message = f"no run uses it up: a run makes at most {plural(max(left), 'revision')}"
             yield subject.problem(path, "never-binds", message, "lower it, or delete it")
 
 

@@ -1,7 +1,8 @@
 """Checks of guards and of conditions on data: their syntax, names and types.
 
-The codes are those of the guard language; `unknown-name` gets its remedy here, which says where the
-name is known or what to write instead. What only code computes gets the rule that says it.
+The codes are those of the guard language and `unknown-field`; `unknown-name` gets its remedy here,
+which says where the name is known or what to write instead. What only code computes gets the rule
+that says it.
 """
 
 from __future__ import annotations
@@ -9,19 +10,27 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from loopkit.checks.subject import Found, Subject, of_machine, of_rules, on_path
 from loopkit.document.document import DocPath
-from loopkit.document.problems import did_you_mean
+from loopkit.document.problems import closest, did_you_mean
 from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.facts import BOOL, OF_REVISING, SCORE
 from loopkit.language.guard.evaluate import ITEMS, parse_path, parse_requirement
-from loopkit.language.guard.grammar import ELSEWHERE, KEYWORDS, Guard, GuardError, GuardProblem
+from loopkit.language.guard.grammar import (
+    ELSEWHERE,
+    KEYWORDS,
+    Guard,
+    GuardError,
+    GuardProblem,
+    nodes_of_names,
+    problem_at,
+)
 from loopkit.language.guard.type_check import GuardType, check
 from loopkit.language.template.grammar import Anything, Fields, Items, Shape, item_of, member
-from loopkit.language.validators import Rule
+from loopkit.language.validators import RequireRule, Rule
 from loopkit.language.validators.rule import RuleBase
 from loopkit.machine.scope import over, own_names
 from loopkit.proof.outcomes.analysis import PlacedRule, parse_or_problem
@@ -213,6 +222,79 @@ def check_requirements(subject: Subject, placed: PlacedRule[Rule]) -> Found:
                 names = next((subject.judging[state] for state in placed.used_at), {})
                 fault = fault.replace(help=_instead_of_condition(_with_lists(text, names), each))
             yield subject.fault((*placed.path, *at), fault)
+
+
+@of_rules(RuleBase)
+def check_fields_read(subject: Subject, placed: PlacedRule[Rule]) -> Found:
+    """What a rule reads of the judged data has to be a field of it, where its type is known."""
+    rule, names = placed.rule, list[ast.Name]()
+    try:
+        # What a lookup reads `at` a path is not in the judged data.
+        paths = [(at, parse_path(text)) for at, text in rule.paths if at[-1] != "at"]
+        if isinstance(rule, RequireRule):
+            names += nodes_of_names(parse_requirement(rule.require).tree)
+    except GuardError:
+        return
+    each = paths[0][1] if names and paths else ()
+    whose = f"an item of `{_joined(each)}`" if each else "the data"
+    for state in placed.used_at:
+        judged = subject.states[state].judges or subject.graph.written.get(state, "")
+        types = subject.data_types.get(judged, ())
+        for at, steps in paths:
+            if wrong := _in_all(_misread(known, steps, "the data") for known in types):
+                yield subject.problem((*placed.path, *at), "unknown-field", *wrong)
+        for node in names:
+            steps = tuple(node.id.split("."))
+            roots = (_root(subject, state, known, each, steps[0]) for known in types)
+            if wrong := _in_all(_misread(root, steps, whose) for root in roots):
+                fault = problem_at(node, "unknown-field", *wrong)
+                yield subject.fault((*placed.path, "require"), fault)
+
+
+Misreading = tuple[str, str]
+"""The message and the remedy of what reads a field that is not there."""
+
+
+def _in_all(found: Iterable[Misreading | None]) -> Misreading | None:
+    """What is wrong whichever type the data has."""
+    every = [*found]
+    return every[0] if every and all(every) else None
+
+
+def _root(
+    subject: Subject, state: str, data: DataType, each: tuple[str, ...], name: str
+) -> DataType | None:
+    """The record of which a name of a condition is a field; none where it is another name."""
+    item = data.at(each) or DataType({})
+    if item.field(name) is not None:
+        return item
+    given = {"input": subject.scope.input, "artifact": data, "item": item, "index": DataType({})}
+    if name in given:
+        return DataType({}, fields=given)
+    return None if name in subject.judging[state] else item
+
+
+def _misread(known: DataType | None, steps: Sequence[str], whose: str) -> Misreading | None:
+    """What is wrong with the first step to a field that is not there.
+
+    Of a record that keeps further fields, only a name that is like one of its own is a mistake.
+    """
+    for index, step in enumerate(steps):
+        fields = known.fields if known is not None and step not in (ITEMS, "count") else None
+        if known is not None and fields is not None and known.field(step) is None:
+            near, before = closest(step, fields), _joined(steps[:index])
+            if near is None and known.is_open:
+                return None
+            remedy = did_you_mean(step, fields)
+            if near is not None:
+                remedy = f"did you mean `{_joined([*steps[:index], near, *steps[index + 1 :]])}`?"
+            return f"{f'`{before}`' if before else whose} has no field `{step}`", remedy
+        known = known.at((step,)) if known is not None else None
+    return None
+
+
+def _joined(steps: Sequence[str]) -> str:
+    return ".".join(steps).replace(f".{ITEMS}", ITEMS)
 
 
 def _with_lists(text: str, names: Mapping[str, Shape]) -> str:

@@ -25,6 +25,7 @@ from loopkit.checks.subject import (
     Found,
     Subject,
     in_full,
+    of_each,
     of_machine,
     of_rules,
     of_states,
@@ -264,11 +265,14 @@ RESERVED = {
 }
 
 
-@of_machine()
-def check_models(subject: Subject) -> Found:
-    for path, asked in asked_models(subject.machine):
-        for key, *told in wrong_options(asked.params or {}):
-            yield subject.problem((*path, "params", key), *told)
+of_models = of_each(lambda subject: asked_models(subject.machine), "parts")
+"""A rule of every model, those of fallbacks included."""
+
+
+@of_models
+def check_models(subject: Subject, path: DocPath, asked: ModelAgent | Fallback) -> Found:
+    for key, *told in wrong_options(asked.params or {}):
+        yield subject.problem((*path, "params", key), *told)
 
 
 def wrong_options(params: Mapping[str, object]) -> Iterator[tuple[str, str, str, str]]:
@@ -310,19 +314,17 @@ STRICT = ("openai", "anthropic", "gemini", "mistral", "deepseek", "xai")
 """Providers that refuse, or never see, an option that is none of these."""
 
 
-@of_machine()
-def check_options(subject: Subject) -> Found:
-    for path, asked in asked_models(subject.machine):
-        for option in sorted((asked.params or {}).keys() - OPTIONS - RESERVED.keys()):
-            plain = re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"_{found[0]}", option)
-            near = closest(plain.replace("-", "_").lower(), sorted(OPTIONS), 0.75)
-            is_strict = asked.base_url is None and all(
-                model.partition("/")[0] in STRICT for model in asked.model
-            )
-            if near or is_strict:
-                message = f"no provider is known to take the option `{option}`"
-                remedy = f"did you mean `{near}`?" if near else BESIDE
-                yield subject.problem((*path, "params", option), "unknown-option", message, remedy)
+@of_models
+def check_options(subject: Subject, path: DocPath, asked: ModelAgent | Fallback) -> Found:
+    providers = {model.partition("/")[0] for model in asked.model}
+    is_strict = asked.base_url is None and providers <= {*STRICT}
+    for option in sorted((asked.params or {}).keys() - OPTIONS - RESERVED.keys()):
+        plain = re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"_{found[0]}", option)
+        near = closest(plain.replace("-", "_").lower(), sorted(OPTIONS), 0.75)
+        if near or is_strict:
+            message = f"no provider is known to take the option `{option}`"
+            remedy = f"did you mean `{near}`?" if near else BESIDE
+            yield subject.problem((*path, "params", option), "unknown-option", message, remedy)
 
 
 USUAL = "write PROVIDER/MODEL, such as openai/gpt-5-mini"
@@ -360,18 +362,16 @@ def check_model_names(subject: Subject) -> Found:
         yield subject.problem(path, code, message, remedy, severity=severity)
 
 
-@of_machine()
-def check_addresses(subject: Subject) -> Found:
-    for path, asked in asked_models(subject.machine):
-        address = asked.base_url
-        if address is None or "$" in address or re.match(r"https?://[^/\s]", address):
-            continue
-        rest = re.sub(r"^\w*:?/+", "", address)
-        local = re.match(r"(localhost|\d|[\w-]+:|[\w-]+\.local\b)", rest)
-        example = f"{'http' if local else 'https'}://{rest or 'localhost:8000'}"
-        message = f"`{address}` is no address: it does not begin with `http://` or `https://`"
-        remedy = f"write `{example}`"
-        yield subject.problem((*path, "base_url"), "bad-address", message, remedy)
+@of_models
+def check_addresses(subject: Subject, path: DocPath, asked: ModelAgent | Fallback) -> Found:
+    address = asked.base_url
+    if address is None or "$" in address or re.match(r"https?://[^/\s]", address):
+        return
+    rest = re.sub(r"^\w*:?/+", "", address)
+    local = re.match(r"(localhost|\d|[\w-]+:|[\w-]+\.local\b)", rest)
+    example = f"{'http' if local else 'https'}://{rest or 'localhost:8000'}"
+    message = f"`{address}` is no address: it does not begin with `http://` or `https://`"
+    yield subject.problem((*path, "base_url"), "bad-address", message, f"write `{example}`")
 
 
 def unknown_models(machine: Machine) -> Iterator[tuple[DocPath, str]]:

@@ -1,4 +1,4 @@
-"""Checks of the files that judge: `author-edits-its-check`.
+"""Checks of the files that judge: `author-edits-its-check`; and `bad-path`.
 
 Only a file that a command names is looked at, not what a program finds for itself, such as the
 tests that a test runner collects or the targets of a build: who writes code may write its tests.
@@ -10,9 +10,8 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from loopkit.checks.subject import CODE, Found, Subject, of_rules
+from loopkit.checks.subject import CODE, Found, Subject, of_machine, of_rules
 from loopkit.checks.text_as_code import (
     HOLE,
     INTERPRETERS,
@@ -24,12 +23,23 @@ from loopkit.checks.text_as_code import (
 )
 from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import Workspace
-from loopkit.language.states import State
 from loopkit.language.validators.command import CommandRule
 from loopkit.proof.outcomes.analysis import PlacedRule
 
 _BETWEEN = re.compile(r"&&|\|\||[;|&\n(){}]")
 _BEFORE = re.compile(r"(\w+=.*|if|then|else|do|while|until|!|exec|time)$")
+
+
+@of_machine()
+def check_protected(subject: Subject) -> Found:
+    from loopkit.outside.workspace import flaw_of_path  # noqa: PLC0415 - most protect nothing
+
+    for name, agent in subject.machine.agents.items():
+        for pattern in agent.protected:
+            flaw = "is not a template" if "{{" in pattern else flaw_of_path(pattern)
+            if flaw is not None:
+                message, remedy = f"`{pattern}` {flaw}", "write a pattern such as `tests/**`"
+                yield subject.problem(("agents", name, "protect"), "bad-path", message, remedy)
 
 
 @of_rules(CommandRule)
@@ -60,28 +70,24 @@ def _authors_before(subject: Subject, judging: str) -> Iterator[tuple[str, str, 
 
 def _editable(subject: Subject, judging: str, author: str, agent: Agent, file: str) -> str | None:
     """The path of a file in the author's workspace, if it can change it there unnoticed."""
+    from loopkit.outside.trees import matches  # noqa: PLC0415 - most judge by no file
+
     machine = subject.machine
     [judges_in] = machine.workspaces_at(judging)
     works_in = machine.workspace_at(author, agent)
-    if is_hidden(works_in, judges_in):
+    here, there = (os.path.normpath(w.path) if w else "." for w in (judges_in, works_in))
+    if is_hidden(works_in, judges_in) or (here != there and "{" in here + there):
         return None
-    here, there = (_path_of(workspace) for workspace in (judges_in, works_in))
-    at = file
-    if here != there:
-        if "{" in here + there:
-            return None
-        at = os.path.relpath(os.path.join(here, file), there)
-    is_known = "{" not in here
-    is_there = not is_known or (Path(subject.loaded.folder) / here / file).is_file()
-    from loopkit.outside.trees import matches  # noqa: PLC0415 - most judge by no file
-
-    is_protected = any(matches(at, pattern) for pattern in agent.protected)
-    is_work = _is_work(machine.states[author], author, at)
-    return None if not is_there or is_protected or is_work or at[:2] == ".." else at
-
-
-def _path_of(workspace: Workspace | None) -> str:
-    return os.path.normpath(workspace.path) if workspace is not None else "."
+    at = os.path.relpath(os.path.join(here, file), there)
+    # Before the run nobody has written it, unless it is there; of a template nobody knows.
+    is_there = "{" in here or (subject.loaded.folder / here / file).is_file()
+    output = machine.states[author].output_at(author)
+    folder = os.path.normpath(output.folder or ".") if output else "."
+    # What the author is to write is run to see what it does.
+    is_work = output is not None and os.path.normpath(output.file or ".") == at
+    is_work = is_work or at.startswith(f"{folder}/")
+    is_safe = at.startswith("../") or any(matches(at, pattern) for pattern in agent.protected)
+    return None if is_safe or is_work or not is_there else at
 
 
 def is_hidden(own: Workspace | None, judges_in: Workspace | None) -> bool:
@@ -91,45 +97,42 @@ def is_hidden(own: Workspace | None, judges_in: Workspace | None) -> bool:
     return judges_in is None or judges_in.isolate == "none" or judges_in.path != own.path
 
 
-def _is_work(state: State, name: str, file: str) -> bool:
-    """Whether a file is what the author is to write: it is run to see what it does."""
-    output = state.output_at(name)
-    if output is None:
-        return False
-    folder = os.path.normpath(output.folder or ".")
-    is_inside = folder != "." and file.startswith(f"{folder}/")
-    return is_inside or os.path.normpath(output.file or ".") == file
-
-
 def files_run(words: Sequence[str]) -> Iterator[str]:
-    """The files of a workspace that a command runs, as far as its words tell."""
+    """The files that a command runs by a path below the folder, as far as its words tell."""
     at = 0
     while at < len(words):
         name = program_name(words[at])
-        named = [words[at]] if "/" in words[at] else []
-        if name in INTERPRETERS and name not in WRAPPERS:
-            named += _files_of_interpreter(words[at + 1 :], INTERPRETERS[name])
-        for file in map(os.path.normpath, named):
-            if not re.match(r"/|~|\.\.(/|$)|.*[\0$]", file):
-                yield file
+        if "/" in words[at]:
+            yield from _inside(words[at])
         if name not in WRAPPERS:
+            yield from _by_interpreter(words[at + 1 :], INTERPRETERS.get(name))
             break
         at = operand_of_wrapper(words, at + 1, WRAPPERS[name])
 
 
-def _files_of_interpreter(words: Sequence[str], how: Interpreter) -> Iterator[str]:
-    at, valued = 0, how.valued.split()
-    while at < len(words) and words[at][:1] in ("-", "+"):
-        if words[at] == "-" or re.match(how.code, words[at]):
+def _inside(word: str) -> Iterator[str]:
+    path = os.path.normpath(word)
+    if not re.match(r"/|~|\.\.(/|$)|.*[\0$]", path):
+        yield path
+
+
+def _by_interpreter(words: Sequence[str], how: Interpreter | None) -> Iterator[str]:
+    if how is None or how.first:
+        return
+    valued = how.valued.split()
+    for at, word in enumerate(words):
+        if at and (words[at - 1] in valued or f"-{words[at - 1][-1:]}" in valued):
+            continue
+        if re.match(how.code, word):
             # What follows is code, and a shell's may run files.
-            if how is SHELL:
-                yield from _files_of_shell("".join(words[at + 1 : at + 2]))
+            yield from _by_shell("".join(words[at + 1 : at + 2])) if how is SHELL else ()
             return
-        at += 1 + (words[at] in valued or f"-{words[at][-1]}" in valued)
-    yield from () if how.first else words[at : at + 1]
+        if word[:1] not in ("-", "+"):
+            yield from _inside(word)
+            return
 
 
-def _files_of_shell(code: str) -> Iterator[str]:
+def _by_shell(code: str) -> Iterator[str]:
     for command in _BETWEEN.split(code):
         try:
             words = shlex.split(command, comments=True)
@@ -139,4 +142,4 @@ def _files_of_shell(code: str) -> Iterator[str]:
             words = words[1:]
         if words[:1] == ["cd"]:
             return
-        yield from words[1:2] if words[:1] in (["."], ["source"]) else files_run(words)
+        yield from _inside(words[1]) if words[:-1] in (["."], ["source"]) else files_run(words)

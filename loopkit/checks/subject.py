@@ -16,6 +16,7 @@ from loopkit.checks.codes import CODES
 from loopkit.document.document import DocPath
 from loopkit.document.problems import Problem, Severity, did_you_mean
 from loopkit.language.agents.tools import ToolBase
+from loopkit.language.datatypes.datatype import DataType
 from loopkit.language.facts import PRINTED_FACTS, SCORE
 from loopkit.language.guard.grammar import GuardProblem
 from loopkit.language.load import Loaded, Source
@@ -29,6 +30,8 @@ from loopkit.machine.flow import Token
 from loopkit.machine.graph import Graph
 from loopkit.machine.scope import Scope
 from loopkit.proof.outcomes.analysis import Analysis
+from loopkit.proof.outcomes.facts import table_of
+from loopkit.proof.outcomes.table import Table
 from loopkit.text.patterns import PatternError, compile_pattern
 from loopkit.values import Value
 
@@ -67,6 +70,11 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
                     yield ("agents", agent, "tools", name), tool
 
     @cached_property
+    def tables(self) -> Mapping[str, Table | None]:
+        """The rows of each state; None if one of its guards cannot be used."""
+        return {name: table_of(self, name) for name in self.states}
+
+    @cached_property
     def entering(self) -> Mapping[str, Mapping[str, Shape]]:
         """What templates see when each state starts its work."""
         return {name: self.scope.entering(name) for name in self.machine.states}
@@ -77,8 +85,17 @@ class Subject(Analysis, frozen=True, dict=True, kw_only=True):
         drafting = (name for placed in self.rules for name in placed.drafted_at)
         return {name: self.scope.judging(name) for name in (*self.judges, *drafting)}
 
+    @cached_property
+    def data_types(self) -> Mapping[str, tuple[DataType, ...]]:
+        """For each artifact the types that its data may have; none where it may be a text."""
+        every = {name: (*self.graph.types_of(name),) for name in self.graph.artifacts}
+        known = {name: tuple(filter(None, types)) for name, types in every.items()}
+        return {name: types for name, types in known.items() if types == every[name]}
+
     def names_read(self, name: str) -> frozenset[str]:
-        return self.guards.names_in(edge.guard for edge in self.graph.on(name, "done"))
+        """The names that the guards of a state read, its own without `STATE.` before them."""
+        read = self.guards.names_in(edge.guard for edge in self.graph.on(name, "done"))
+        return frozenset(fact.removeprefix(f"{name}.") for fact in read)
 
     @property
     def revise_edges(self) -> Iterator[tuple[Edge, Transition | ErrorEdge]]:

@@ -57,7 +57,7 @@ from loopkit.language.validators.rule import RuleBase
 from loopkit.machine.edges import Edge
 from loopkit.machine.scope import own_names, shape_of
 from loopkit.proof.outcomes.analysis import PlacedRule, levels_at, may_block, parse_or_problem
-from loopkit.proof.outcomes.facts import is_of, may_be_infeasible, table_of
+from loopkit.proof.outcomes.facts import is_of, may_be_infeasible
 from loopkit.proof.outcomes.table import Exit, Row, Table
 from loopkit.text.json_text import texts_in
 
@@ -233,7 +233,7 @@ def check_unread_failures(subject: Subject) -> Found:
 
 def _unread_exits(subject: Subject, name: str) -> Sequence[Edge]:
     """The edges on which a state goes on although its work has failed, without asking for that."""
-    state, table = subject.states[name], table_of(subject, name)
+    state, table = subject.states[name], subject.tables[name]
     if table is not None and any(exit_.edge.back for exit_ in table.exits):
         return _edges_taken(table, partial(_is_exhausted, table))
     edges = subject.graph.on(name, "done")
@@ -335,7 +335,7 @@ def check_infeasible_success(subject: Subject, name: str, state: ValidateState) 
 
 
 def _edges_of_infeasible(subject: Subject, name: str) -> Sequence[Edge]:
-    table = table_of(subject, name)
+    table = subject.tables[name]
     if table is None:
         return []
     taken = _edges_taken(table, lambda _, row: table.verdict(row) == "infeasible")
@@ -345,8 +345,8 @@ def _edges_of_infeasible(subject: Subject, name: str) -> Sequence[Edge]:
 
 def _edges_taken(table: Table, is_one: Callable[[Exit, Row], bool]) -> list[Edge]:
     """The edges that a row may take of which this holds."""
-    rows = map(table.with_derived_facts, table.rows())
-    every = ((exit_, row) for row in rows for exit_ in table.exits_of(row)[0])
+    rows = ((table.with_derived_facts(row), exits) for row, exits, _ in table.taken)
+    every = ((exit_, row) for row, exits in rows for exit_ in exits)
     return [*{exit_.edge.id: exit_.edge for exit_, row in every if is_one(exit_, row)}.values()]
 
 

@@ -11,12 +11,12 @@ import click
 from loopkit.agents.players import AgentChanges
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
-from loopkit.cli.driving import drive, driving_options
-from loopkit.cli.inputs import PATH, inputs_from_options, read_stdin, read_text
+from loopkit.cli.driving import Driving, drive, driving_options
+from loopkit.cli.inputs import PATH, Given, inputs_from_options, read_stdin, read_text
 from loopkit.cli.machine import load_checked, max_cost_option, model_options
 from loopkit.cli.person import beside_options, parse_limits, parse_origins
 from loopkit.cli.stored_runs import run_argument, with_app
-from loopkit.cli.terminal import OK, USAGE, Stop, examples, report_errors, say
+from loopkit.cli.terminal import OK, Stop, examples, misuse, say
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import AnsweredTwice, AnswerRefused
 from loopkit.drive.inbox import ANSWER, DELIVERY, AnyAnswer, Kind
@@ -64,8 +64,7 @@ def answer_command(
     by: str,
     again: bool,
     to_all: bool,
-    output: str,
-    notify: tuple[str, ...],
+    driving: Driving,
 ) -> int:
     """Answer the question that RUN is waiting on with CHOICE, and continue the run.
 
@@ -73,7 +72,7 @@ def answer_command(
     of them is waiting, the answer goes there.
     """
     if BLANK in (comment, *(field.partition("=")[2] for field in form)):
-        raise Stop(USAGE, f"error: `{BLANK}` stands for your own words: put them there")
+        raise misuse(f"`{BLANK}` stands for your own words: put them there")
     answer = HumanAnswer(
         choice=choice,
         comment=comment,
@@ -91,7 +90,7 @@ def answer_command(
         forms = [await _form_fields(app, one, choice, form) for one in runs]
         return [(one, answer.replace(form=form)) for one, form in zip(runs, forms, strict=True)]
 
-    return give_and_drive(run, ANSWER, give, (output, notify), again=again, to_all=to_all)
+    return give_and_drive(run, ANSWER, give, driving, again=again, to_all=to_all)
 
 
 async def _runs_with_choice(app: App, run: str, choice: str) -> list[str]:
@@ -116,22 +115,19 @@ async def _form_fields(app: App, run: str, choice: str, form: tuple[str, ...]) -
     asked = [one for one in states if isinstance(one, HumanState)]
     fitting = [one for one in asked if choice in one.choices and given <= one.form.keys()]
     fields = next((one.form for one in (*fitting, *asked[:1])), {})
-    return inputs_from_options(parse_record(fields), None, form, (), option="--form")
+    return inputs_from_options(parse_record(fields), Given(sets=form), "--form")
 
 
 def give_and_drive(
     run: str,
     kind: Kind,
     give: Callable[[App], Awaitable[Sequence[tuple[str, AnyAnswer]]]],
-    driving: tuple[str, Sequence[str]],
+    driving: Driving,
     *,
     again: bool,
     to_all: bool = False,
 ) -> int:
-    """Post what is given to runs, and continue the run; who drives it already takes the post.
-
-    `driving` are `--output` and `--notify`.
-    """
+    """Post what is given to runs, and continue the run; who drives it already takes the post."""
     root = root_of(run)
 
     async def start(app: App) -> ActiveRun:
@@ -161,8 +157,7 @@ def give_and_drive(
                 raise
             raise Stop(OK, f"run {root} has ended meanwhile") from error
 
-    output, notifier = driving
-    return drive(output, start, notifier)
+    return drive(start, driving)
 
 
 async def run_asking(app: App, run: str, kind: Kind) -> str:
@@ -191,9 +186,7 @@ def cancel_command(run: str, reason: str) -> int:
 @click.option("--by", default="person", metavar="NAME", help="Who delivers, for the record.")
 @click.option("--again", is_flag=True, help="Deliver the same as to the last request.")
 @driving_options
-def reply_command(
-    run: str, file: str | None, by: str, again: bool, output: str, notify: tuple[str, ...]
-) -> int:
+def reply_command(run: str, file: str | None, by: str, again: bool, driving: Driving) -> int:
     """Deliver the artifact that RUN waits for, the text of FILE, and continue the run.
 
     `-` reads standard input. Without FILE, what lies in the workspace is delivered: so it is done
@@ -206,7 +199,7 @@ def reply_command(
             text = read_stdin() if file == "-" else read_text(Path(file))
         return [(await run_asking(app, run, DELIVERY), Delivery(text=text, by=by))]
 
-    return give_and_drive(run, DELIVERY, give, (output, notify), again=again)
+    return give_and_drive(run, DELIVERY, give, driving, again=again)
 
 
 @click.command(
@@ -233,16 +226,14 @@ def resume_command(
     changes: AgentChanges | None,
     max_cost: float | None,
     sets: tuple[str, ...],
-    output: str,
-    notify: tuple[str, ...],
+    driving: Driving,
 ) -> int:
     """Continue RUN from exactly the state in which it stopped.
 
     Completed calls are not made again. An id can be shortened.
     """
     limits = parse_limits(sets) | ({} if max_cost is None else {"cost_usd": max_cost})
-    with report_errors():
-        loaded = None if machine is None else load_checked(machine)
+    loaded = None if machine is None else load_checked(machine)
     mend = Mend(loaded, changes or AgentChanges())
 
     async def start(app: App) -> ActiveRun:
@@ -251,4 +242,4 @@ def resume_command(
             say(f"note: {note_of_change(changed)}; to continue with the file: {line}")
         return await app.resume(run, limits, mend)
 
-    return drive(output, start, notify)
+    return drive(start, driving)

@@ -15,7 +15,7 @@ import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,8 +27,8 @@ from loopkit.agents.players import refuse_unplayable
 from loopkit.app import App, Script
 from loopkit.cli import terminal
 from loopkit.cli.driving import Interruption
-from loopkit.cli.inputs import PATH, journal_place
-from loopkit.cli.terminal import ERROR, USAGE, Stop, columns_of, say, say_some, with_options
+from loopkit.cli.inputs import PATH, Given, inputs_from_options, journal_place
+from loopkit.cli.terminal import ERROR, Stop, columns_of, gather, misuse, say, say_some
 from loopkit.cli.watching import ERASE, REST, Watcher, is_watched
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
@@ -51,6 +51,7 @@ from loopkit.outside.redaction import ordinary_values, secret_finder
 from loopkit.text import WIDTH, plural
 from loopkit.text.json_text import NoJson, parse_json, texts_in
 from loopkit.text.run_ids import BATCH_CHARS
+from loopkit.values import Value
 from loopkit.views.amounts import duration, money, usage_text
 
 LIVE_S = 0.5
@@ -62,7 +63,31 @@ OWN_FOLDER = (
 )
 
 
-batch_options = with_options(
+class BatchOptions(Value, frozen=True):
+    batch: Path | None
+    """The file with the inputs of each line."""
+    key: str
+    results: Path | None
+    parallel: int | None = None
+
+    def refuse_alone(self) -> None:
+        """Raise Stop where options of a batch are given without one."""
+        given = {"--parallel": self.parallel, "--key": self.key, "-o": self.results}
+        stray = next((option for option, value in given.items() if value), None)
+        if self.batch is None and stray:
+            other = ", or redirect stdout, where the result goes" if stray == "-o" else ""
+            raise misuse(f"`{stray}` is only for batches: add `--batch FILE`{other}")
+
+    def of(self, machine: Machine, given: Given) -> Batch | None:
+        if self.batch is None:
+            return None
+        shared = inputs_from_options(parse_record(machine.input), given)
+        return Batch(machine, self.batch, self.results, shared, self.key)
+
+
+batch_options = gather(
+    "batches",
+    BatchOptions,
     click.option(
         "--batch", type=PATH, metavar="FILE",
         help="Run MACHINE for each line of this file, a JSON object with inputs.",
@@ -82,20 +107,11 @@ batch_options = with_options(
 )  # fmt: skip
 
 
-def refuse_without_batch(parallel: int | None, key: str, results: Path | None) -> None:
-    given = {"--parallel": parallel, "--key": key, "-o": results}
-    if stray := next((option for option, value in given.items() if value), None):
-        remedy = "add `--batch FILE`"
-        if stray == "-o":
-            remedy += ", or redirect stdout, where the result goes"
-        raise Stop(USAGE, f"error: `{stray}` is only for batches: {remedy}")
-
-
 def refuse_with_batch(record_file: Path | None, output: str) -> None:
     if record_file is not None:
-        raise Stop(USAGE, "error: `--record` records one run: run the line without `--batch`")
+        raise misuse("`--record` records one run: run the line without `--batch`")
     if output == "jsonl":
-        raise Stop(USAGE, "error: a batch prints results, not events: leave out `--output jsonl`")
+        raise misuse("a batch prints results, not events: leave out `--output jsonl`")
 
 
 class BatchProgress(Watcher):
@@ -138,13 +154,13 @@ def run_batch(
     max_cost: float | None,
     script: Script | None,
     output: str,
-    notifier: tuple[str, ...],
+    notifier: Sequence[str],
 ) -> int:
     """Run the unfinished lines of a batch; the exit code."""
     if not batch.inputs.is_file():
         irregular = "is not a regular file, but has to be read twice"
         what = irregular if batch.inputs.exists() else "is not there"
-        raise Stop(USAGE, f"error: `{batch.inputs}` {what}; write the lines into a file")
+        raise misuse(f"`{batch.inputs}` {what}; write the lines into a file")
     limits = {} if max_cost is None else {"cost_usd": max_cost}
     refuse_unplayable(loaded.machine, script.scenario if script else None, {}, limits)
     warn_of_secrets(loaded.machine, batch.shared)
@@ -177,7 +193,7 @@ async def _drive(
     interruption.watch(driver, "to continue, run the same command again", watcher=watcher)
     await driver.survey()
     if driver.tally.foreign and driver.tally.foreign == driver.tally.lines:
-        raise Stop(USAGE, _not_json_lines(driver.batch.inputs, driver.tally.news[0]))
+        raise misuse(_not_json_lines(driver.batch.inputs, driver.tally.news[0]))
     say_some(driver.tally.news)
     try:
         with watcher.running():
@@ -191,13 +207,12 @@ async def _drive(
 @contextmanager
 def _errors_reported() -> Iterator[None]:
     try:
-        with terminal.report_errors():
-            yield
+        yield
     except BrokenPipeError as error:
         told = "error: stdout was closed; run the same command again to continue"
         raise Stop(ERROR, told) from error
     except OSError as error:
-        raise Stop(USAGE, f"error: {error.filename}: {error.strerror}") from error
+        raise misuse(f"{error.filename}: {error.strerror}") from error
 
 
 _CONVERT = (
@@ -209,7 +224,7 @@ _CONVERT = (
 def _not_json_lines(file: Path, first: str) -> str:
     convert = shlex.join(["python3", "-c", _CONVERT, str(file)])
     return (
-        f"error: `{file}` is not JSON Lines, one object with the inputs of a run in each line\n"
+        f"`{file}` is not JSON Lines, one object with the inputs of a run in each line\n"
         f"{first}\nif it is CSV, convert it:\n  {convert} > {shlex.quote(f'{file}.jsonl')}"
     )
 
@@ -220,8 +235,8 @@ def _refuse_shared_files(machine: Machine) -> None:
     remedy = f"{OWN_FOLDER}, or add `--parallel 1`"
     for state, file in shared:
         if file:
-            told = f"error: lines that run at the same time would all write `{file}` (`{state}`)"
-            raise Stop(USAGE, f"{told}: {remedy}")
+            told = f"lines that run at the same time would all write `{file}` (`{state}`)"
+            raise misuse(f"{told}: {remedy}")
     if shared:
         names = ", ".join(f"`{state}`" for state, _ in shared)
         told = f"warning: lines that run at the same time share one folder in {names}"
@@ -520,7 +535,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         if self.key and (fault := key_fault(self.machine, self.key)):
-            raise Stop(USAGE, f"error: `--key {self.key}`: {fault}")
+            raise misuse(f"`--key {self.key}`: {fault}")
 
     @property
     def name(self) -> str:
@@ -669,12 +684,11 @@ def open_results(path: Path | None, batch: str) -> Iterator[Results]:
     """
     if path is None:
         if sys.stdout is None:
-            raise Stop(USAGE, "error: standard output is closed; name a file with `-o FILE`")
+            raise misuse("standard output is closed; name a file with `-o FILE`")
         yield Results(sys.stdout.buffer, {})
         return
     if path.exists() and not path.is_file():
-        told = f"error: `{path}` is not a regular file; leave out `-o` for standard output"
-        raise Stop(USAGE, told)
+        raise misuse(f"`{path}` is not a regular file; leave out `-o` for standard output")
     # Opened to append, so that nothing that is there is ever written over.
     with path.open("a+b") as stream:
         _lock(path, stream)
@@ -688,8 +702,8 @@ def _lock(path: Path, stream: BinaryIO) -> None:
             return fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             if time.monotonic() > until:
-                busy = f"error: another process is writing `{path}`; wait until it ends"
-                raise Stop(USAGE, busy) from error
+                busy = f"another process is writing `{path}`; wait until it ends"
+                raise misuse(busy) from error
             time.sleep(LET_GO_S / 100)
 
 
@@ -713,7 +727,7 @@ def _read_results(path: Path, stream: BinaryIO, batch: str) -> dict[str, Result]
 
 
 def _unfit(path: Path, number: int, what: str) -> Stop:
-    return Stop(USAGE, f"error: {path}:{number} {what}; name another file with `-o`")
+    return misuse(f"{path}:{number} {what}; name another file with `-o`")
 
 
 def shared_files(machine: Machine) -> Iterator[tuple[str, str]]:

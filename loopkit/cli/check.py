@@ -11,9 +11,9 @@ import click
 from loopkit.checks import check, problems_in
 from loopkit.cli import terminal
 from loopkit.cli.inputs import MACHINE
-from loopkit.cli.terminal import USAGE, Stop, columns_of, examples, fit_to_terminal
+from loopkit.cli.terminal import columns_of, examples, fit_to_terminal, misuse
 from loopkit.document.problems import Problem, ProblemsFound
-from loopkit.document.reading import decode
+from loopkit.document.reading import decode, text_of
 from loopkit.language.load import load, load_text
 from loopkit.project import files_below, is_machine
 from loopkit.proof.outcomes.table import revisions_in_words
@@ -53,7 +53,7 @@ def _examine(files: Iterable[Path], skipped: int, notes: list[str]) -> Examined:
     for problem in problems:
         for span in (problem.span, *(span for _, span in problem.also)):
             if span is not None and span.file not in texts:
-                texts[span.file] = terminal.text_of(span.file)
+                texts[span.file] = text_of(span.file)
     names = tuple(STDIN if _is_stdin(path) else str(path) for path in files)
     return Examined(names, tuple(problems), texts, columns_of(sys.stdout), skipped)
 
@@ -103,7 +103,7 @@ def machine_files(paths: Iterable[Path]) -> tuple[list[Path], int]:
             continue
         below = list(filter(Path.is_file, files_below(path, ".yaml")))
         if not (found := dict.fromkeys(filter(is_machine, below))):
-            raise Stop(USAGE, f"error: no machine file lies below `{path}`")
+            raise misuse(f"no machine file lies below `{path}`")
         machines |= found
         every.update(below)
     return list(machines), len(every - machines.keys())

@@ -83,8 +83,8 @@ def _pictures(folder: Path) -> list[dict[str, Any]]:
         if (picture := machine.with_suffix(suffix)).is_file()
     ]
     if not found:
-        told = f"error: no machine below `{folder}` has a picture beside it, such as `plan.mmd`"
-        raise terminal.Stop(terminal.USAGE, told)
+        told = f"no machine below `{folder}` has a picture beside it, such as `plan.mmd`"
+        raise terminal.misuse(told)
     return found
 
 
@@ -127,6 +127,5 @@ def _compare(committed: Path, text: str, again: str) -> int:
     except FileNotFoundError:
         terminal.say(f"{committed} is not there; make it with\n  {again}")
     except OSError as error:
-        told = f"error: cannot read {committed}: {error.strerror}"
-        raise terminal.Stop(terminal.USAGE, told) from error
+        raise terminal.misuse(f"cannot read {committed}: {error.strerror}") from error
     return terminal.FAILURE

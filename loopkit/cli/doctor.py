@@ -13,7 +13,7 @@ import click
 
 from loopkit import __version__
 from loopkit.agents.model.keys import ALL_VARIABLES
-from loopkit.cli.inputs import MACHINE, journal_place, read_inputs
+from loopkit.cli.inputs import MACHINE, Given, journal_place, read_inputs
 from loopkit.cli.machine import folder_of, load_checked
 from loopkit.cli.stored_runs import with_runs
 from loopkit.cli.terminal import (
@@ -49,7 +49,7 @@ def doctor_command(machine: Path | None) -> int:
 
 def _needs(machine: Path) -> list[Need]:
     loaded = load_checked(machine)
-    inputs = read_inputs(loaded.machine, None, (), (), "defaults")
+    inputs = read_inputs(loaded.machine, Given(), "defaults")
     return needs_of(loaded.machine, inputs=inputs, folder=folder_of(loaded, machine))
 
 

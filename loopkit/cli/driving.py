@@ -31,6 +31,7 @@ from loopkit.engine.state import RunState
 from loopkit.outside.processes import GROUPS
 from loopkit.text import printable
 from loopkit.text.run_ids import resume_line
+from loopkit.values import Value
 from loopkit.views.amounts import usage_text
 from loopkit.views.hints import hints_for, waiting_hints
 from loopkit.views.run_data import standing_of
@@ -42,13 +43,22 @@ def _argv(_: click.Context, __: click.Parameter, written: str | None) -> tuple[s
     try:
         argv = tuple(shlex.split(written))
     except ValueError as error:
-        raise terminal.Stop(terminal.USAGE, f"error: `--notify`: {error}") from error
+        raise terminal.misuse(f"`--notify`: {error}") from error
     if not argv:
-        raise terminal.Stop(terminal.USAGE, "error: `--notify` names no program")
+        raise terminal.misuse("`--notify` names no program")
     return argv
 
 
-driving_options = terminal.with_options(
+class Driving(Value, frozen=True):
+    """How a run is shown while it is driven, and the program that is started when it stops."""
+
+    output: str
+    notify: Sequence[str]
+
+
+driving_options = terminal.gather(
+    "driving",
+    Driving,
     click.option(
         "--output", type=click.Choice(OUTPUTS), default="auto",
         help="auto: progress, live at a terminal; plain: progress as lines; "
@@ -63,28 +73,25 @@ driving_options = terminal.with_options(
 
 
 def drive(
-    output: str,
-    start: Callable[[App], Awaitable[ActiveRun]],
-    notifier: Sequence[str] = (),
-    slice_s: float | None = None,
+    start: Callable[[App], Awaitable[ActiveRun]], driving: Driving, slice_s: float | None = None
 ) -> int:
     """Drive a run; for a slice of its time, if that is given, and then nobody is asked."""
     # Around the event loop and not in it, so that its end can be interrupted too.
-    with terminal.report_errors(), Interruption() as interruption:
-        return asyncio.run(_drive(output, start, notifier, interruption, slice_s))
+    with Interruption() as interruption:
+        return asyncio.run(_drive(start, driving, interruption, slice_s))
 
 
 async def _drive(
-    output: str,
     start: Callable[[App], Awaitable[ActiveRun]],
-    notifier: Sequence[str],
+    driving: Driving,
     interruption: Interruption,
     slice_s: float | None,
 ) -> int:
+    output = driving.output
     watcher = _watcher_for(output)
     asks = slice_s is None and at_terminal()
     person = PersonAtTerminal(watcher.pause, interruption.woken) if asks else None
-    parts: dict[str, Any] = {"person": person, "notify": notifier}
+    parts: dict[str, Any] = {"person": person, "notify": driving.notify}
     async with App.open(journal_place(), listeners_of=watcher.listeners_of, **parts) as app:
         active = await start(app)
         if slice_s is not None:

@@ -7,14 +7,14 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
-from loopkit.cli.terminal import USAGE, Stop, say, with_options
+from loopkit.cli.terminal import USAGE, Stop, gather, misuse, say
 from loopkit.document.problems import ProblemsFound, did_you_mean
 from loopkit.document.reading import decode, read_bytes
 from loopkit.document.writing import NotWritable, replace_file
@@ -27,6 +27,7 @@ from loopkit.language.machine import Machine
 from loopkit.machine.inputs import complete_input, partial_input
 from loopkit.project import machine_named, machines_in, project, shipped_machines
 from loopkit.text.json_text import NoJson, parse_json
+from loopkit.values import Value
 
 NAME = re.compile(r"\w[\w-]{0,99}")
 SHIPPED = "loopkit.shipped"
@@ -45,8 +46,8 @@ class MachinePath(click.Path):
         path = machine_named(name) or (Path(name) if is_folder else None)
         if path is None:
             known = {**machines_in(project().machines), **shipped_machines()}
-            told = f"error: there is no file and no machine `{name}`; {did_you_mean(name, known)}"
-            raise Stop(USAGE, told)
+            hint = did_you_mean(name, known)
+            raise misuse(f"there is no file and no machine `{name}`; {hint}")
         if path.is_absolute():
             click.get_current_context().meta.setdefault(SHIPPED, set()).add(path)
         return path
@@ -62,7 +63,19 @@ MACHINE = MachinePath(path_type=Path)
 FILE = click.Path(path_type=Path, dir_okay=False)
 MOST_CHARACTERS = 50_000_000
 """The journal takes no more than this, and a device never ends."""
-input_options = with_options(
+
+
+class Given(Value, frozen=True):
+    """The inputs of a run, as a command line gives them."""
+
+    input_file: str | None = None
+    sets: Sequence[str] = ()
+    set_json: Sequence[str] = ()
+
+
+input_options = gather(
+    "given",
+    Given,
     click.option(
         "-i", "--input", "input_file", metavar="FILE|-", help="A YAML or JSON file with inputs."
     ),
@@ -78,34 +91,28 @@ Filled = Literal["complete", "defaults", "given"]
 """How much of an input is filled in: all that a run needs, what has a default, or nothing."""
 
 
-def read_inputs(
-    machine: Machine,
-    input_file: str | None,
-    sets: Iterable[str],
-    set_json: Iterable[str],
-    filled: Filled = "complete",
-) -> dict[str, Any]:
+def read_inputs(machine: Machine, given: Given, filled: Filled = "complete") -> dict[str, Any]:
     datatype = parse_record(machine.input)
-    given = inputs_from_options(datatype, input_file, sets, set_json)
-    for steps, meant in near_misses(_with_data(given, datatype), datatype):
+    plain = inputs_from_options(datatype, given)
+    for steps, meant in near_misses(_with_data(plain, datatype), datatype):
         place = location_of(("input", *steps))
         say(f"warning: no field is called `{place}`; did you mean `{meant}`?")
     try:
         if filled == "complete":
-            return complete_input(machine, given)
-        inputs = partial_input(machine, given)
+            return complete_input(machine, plain)
+        inputs = partial_input(machine, plain)
     except InvalidInput as error:
         lines = []
         for fault in error.faults:
             remedy = f"; add `--set {fault.path}=…`" if fault.code == MISSING else ""
             known = datatype.at(fault.path.split("."))
-            value = given.get(fault.path)
+            value = plain.get(fault.path)
             if known is not None and known.items is not None and isinstance(value, str):
                 listed = json.dumps([part.strip() for part in value.split(",")])
                 remedy = f"; write `--set-json '{fault.path}={listed}'`"
             lines.append(f"error: {fault.message}{remedy}")
         raise Stop(USAGE, "\n".join(lines)) from error
-    return inputs if filled == "defaults" else {name: inputs[name] for name in given}
+    return inputs if filled == "defaults" else {name: inputs[name] for name in plain}
 
 
 def _with_data(given: dict[str, Any], datatype: DataType) -> dict[str, Any]:
@@ -119,15 +126,10 @@ def _with_data(given: dict[str, Any], datatype: DataType) -> dict[str, Any]:
     return known
 
 
-def inputs_from_options(
-    datatype: DataType,
-    input_file: str | None,
-    sets: Iterable[str],
-    set_json: Iterable[str],
-    option: str = "--set",
-) -> dict[str, Any]:
-    given: dict[str, Any] = _from_file(input_file) if input_file else {}
-    for written in sets:
+def inputs_from_options(datatype: DataType, given: Given, option: str = "--set") -> dict[str, Any]:
+    """The inputs as data, of the types that their fields have, but not checked."""
+    plain: dict[str, Any] = _from_file(given.input_file) if given.input_file else {}
+    for written in given.sets:
         path, value = _split(written, option)
         known = datatype.at(path)
         if known is not None and known.is_file:
@@ -135,14 +137,14 @@ def inputs_from_options(
         file = value[1:] if value.startswith("@") else ""
         if value.startswith("@"):
             value = read_stdin() if file == "-" else read_text(Path(file))
-        _put(given, path, as_type(value, known, file))
-    for written in set_json:
+        _put(plain, path, as_type(value, known, file))
+    for written in given.set_json:
         path, value = _split(written, "--set-json")
         data = parse_json(value)
         if isinstance(data, NoJson):
-            raise Stop(USAGE, f"error: `--set-json {path[0]}=…` is not JSON: {data.reason}")
-        _put(given, path, data)
-    return given
+            raise misuse(f"`--set-json {path[0]}=…` is not JSON: {data.reason}")
+        _put(plain, path, data)
+    return plain
 
 
 def _from_file(name: str) -> dict[str, Any]:
@@ -156,7 +158,7 @@ def _from_file(name: str) -> dict[str, Any]:
 def _split(written: str, option: str) -> tuple[list[str], str]:
     key, equals, value = written.partition("=")
     if not equals or not key.strip():
-        raise Stop(USAGE, f"error: `{option} {written}` is not of the form `name=value`")
+        raise misuse(f"`{option} {written}` is not of the form `name=value`")
     return key.strip().removeprefix("input.").split("."), value
 
 
@@ -176,7 +178,7 @@ def _put(given: dict[str, Any], path: list[str], value: object) -> None:
     for part in path[:-1]:
         inner = given.setdefault(part, {})
         if not isinstance(inner, dict):
-            raise Stop(USAGE, f"error: `{'.'.join(path)}`: `{part}` is not a mapping")
+            raise misuse(f"`{'.'.join(path)}`: `{part}` is not a mapping")
         given = inner
     given[path[-1]] = value
 
@@ -196,10 +198,9 @@ def journal_url(url: str) -> str:
     from loopkit.journal.files import is_url
 
     if not is_url(url):
-        raise Stop(
-            USAGE,
-            "error: a journal (`--journal`, `LOOPKIT_JOURNAL`) is given as "
-            "`postgresql://HOST/DATABASE?schema=NAME`; a state folder by `LOOPKIT_STATE`",
+        raise misuse(
+            "a journal (`--journal`, `LOOPKIT_JOURNAL`) is given as "
+            "`postgresql://HOST/DATABASE?schema=NAME`; a state folder by `LOOPKIT_STATE`"
         )
     return url
 
@@ -210,9 +211,9 @@ def read_text(path: Path) -> str:
             text = stream.read(MOST_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise Stop(USAGE, f"error: `{path}` can't be read: {reason}") from error
+        raise misuse(f"`{path}` can't be read: {reason}") from error
     if len(text) > MOST_CHARACTERS:
-        raise Stop(USAGE, f"error: `{path}` has more than {MOST_CHARACTERS:,} characters")
+        raise misuse(f"`{path}` has more than {MOST_CHARACTERS:,} characters")
     return text
 
 
@@ -221,7 +222,7 @@ def read_stdin() -> str:
         text = sys.stdin.read()
         text.encode()  # Python may keep bytes that are not UTF-8 as halves of surrogate pairs
     except UnicodeError as error:
-        raise Stop(USAGE, "error: stdin is not UTF-8 text") from error
+        raise misuse("stdin is not UTF-8 text") from error
     return text
 
 
@@ -234,7 +235,7 @@ def write(path: Path, data: bytes) -> None:
             path.write_bytes(data)
     except (NotWritable, OSError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise Stop(USAGE, f"error: cannot write {path}: {reason}") from error
+        raise misuse(f"cannot write {path}: {reason}") from error
 
 
 def _is_replaced(path: Path) -> bool:

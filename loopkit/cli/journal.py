@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from loopkit.cli.inputs import PATH, journal_place, journal_url
-from loopkit.cli.terminal import OK, USAGE, Stop, echo, examples, report_errors
+from loopkit.cli.terminal import OK, echo, examples, misuse
 from loopkit.journal.journal import postgres
 
 
@@ -20,10 +20,9 @@ def journal_command() -> None:
 def _url() -> str:
     place = journal_place()
     if not isinstance(place, str):
-        raise Stop(
-            USAGE,
-            "error: a state folder makes its tables by itself; name a journal in PostgreSQL by "
-            "`--journal` or `LOOPKIT_JOURNAL`",
+        raise misuse(
+            "a state folder makes its tables by itself; name a journal in PostgreSQL by "
+            "`--journal` or `LOOPKIT_JOURNAL`"
         )
     return place
 
@@ -35,7 +34,7 @@ def migrate_command() -> int:
     Its role has to own the schema, or may create it. Runs may go on meanwhile.
     """
     url = _url()
-    with report_errors(), postgres():
+    with postgres():
         from loopkit.journal.postgres.migration import migrate
 
         where, before, after = migrate(url)
@@ -55,7 +54,7 @@ def restored_command() -> int:
     lost one can write to it. Calls whose records the copy lacks are made again.
     """
     url = _url()
-    with report_errors(), postgres():
+    with postgres():
         from loopkit.journal.postgres.migration import restored
 
         where = restored(url)
@@ -74,7 +73,7 @@ def copy_command(source: Path, url: str) -> int:
     SOURCE stays as it is. A copy that was killed goes on when it is called again.
     """
     place = journal_url(url)
-    with report_errors(), postgres():
+    with postgres():
         from loopkit.journal.postgres.migration import copy
 
         where, new, earlier = asyncio.run(copy(source, place))

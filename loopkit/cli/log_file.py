@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from loopkit.cli.terminal import USAGE, Stop, say
+from loopkit.cli.terminal import misuse, say
 from loopkit.observability.logs import LOGGER, JsonLines
 
 
@@ -17,7 +17,7 @@ class LogFile(logging.FileHandler):
         try:
             super().__init__(path, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
-            raise Stop(USAGE, f"error: LOOPKIT_LOG: {path}: {error.strerror}") from error
+            raise misuse(f"LOOPKIT_LOG: {path}: {error.strerror}") from error
         self.setFormatter(JsonLines())
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - named by logging

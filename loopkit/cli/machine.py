@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import wraps
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from loopkit.checks import check
 from loopkit.checks.exits import NO_CALL_FITS, check_tight_limits
 from loopkit.checks.subject import Subject
 from loopkit.cli.inputs import is_shipped, read_stdin
-from loopkit.cli.terminal import USAGE, Stop, render_problems, say, with_options
+from loopkit.cli.terminal import USAGE, Stop, gather, misuse, render_problems, say
 from loopkit.document.problems import Problem
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.program import ProgramAgent
@@ -70,11 +69,10 @@ def in_own_folder(loaded: Loaded, path: Path) -> Loaded:
     folder = folder_of(loaded, path)
     if folder is None:
         name = path.stem
-        raise Stop(
-            USAGE,
-            f"error: `{name}` works on files, and a machine that comes with loopkit has no folder "
+        raise misuse(
+            f"`{name}` works on files, and a machine that comes with loopkit has no folder "
             f"of its own; add `--workspace DIR` to `loopkit run`, or make it yours: "
-            f"`loopkit new my_{name} --like {name}`",
+            f"`loopkit new my_{name} --like {name}`"
         )
     return loaded.replace(folder=folder)
 
@@ -153,8 +151,7 @@ def _by_agent(_: click.Context, option: click.Parameter, written: Sequence[str])
     for text in written:
         name, _equals, value = text.partition("=")
         if not name.strip() or not value.strip():
-            form = f"`{option.opts[0]} {text}` is not of the form `agent=value`"
-            raise Stop(USAGE, f"error: {form}")
+            raise misuse(f"`{option.opts[0]} {text}` is not of the form `agent=value`")
         values[name] = value
     return values
 
@@ -167,7 +164,7 @@ def _prices(
         try:
             found[name] = float(text)
         except ValueError as error:
-            raise Stop(USAGE, f"error: `--price {name}={text}` is not a number") from error
+            raise misuse(f"`--price {name}={text}` is not a number") from error
     return found
 
 
@@ -178,13 +175,29 @@ def options_by_agent(params: Iterable[str]) -> dict[str, dict[str, Any]]:
         key, equals, value = text.partition("=")
         name, _, dotted = key.strip().partition(".")
         if not equals or not name or not all(dotted.split(".")):
-            raise Stop(USAGE, f"error: `--param {text}` is not of the form `agent.key=value`")
+            raise misuse(f"`--param {text}` is not of the form `agent.key=value`")
         data = parse_json(value)
         found.setdefault(name, {})[dotted] = value if isinstance(data, NoJson) else data
     return found
 
 
-_MODEL_OPTIONS = with_options(
+def _changes(
+    models: Mapping[str, str],
+    prices: Mapping[str, float],
+    params: Mapping[str, Mapping[str, Any]],
+    base_urls: Mapping[str, str],
+) -> AgentChanges | None:
+    """The changes of agents; None without any, because then a plan needs no players."""
+    if not (models or prices or params or base_urls):
+        return None
+    from loopkit.agents.players import AgentChanges
+
+    return AgentChanges(models, prices, params, base_urls)
+
+
+model_options = gather(
+    "changes",
+    _changes,
     click.option(
         "--model", "models", multiple=True, metavar="AGENT=MODEL", callback=_by_agent,
         help="Use another model for an agent.",
@@ -203,22 +216,3 @@ _MODEL_OPTIONS = with_options(
         help="Ask an agent's model at another address.",
     ),
 )  # fmt: skip
-
-
-def model_options(command: Callable[..., int]) -> Callable[..., int]:
-    """A decorator for the options that change agents; the command takes them as `changes`."""
-
-    @wraps(command)
-    def with_changes(**options: Any) -> int:
-        by_option = {
-            name: options.pop(name) for name in ("models", "prices", "params", "base_urls")
-        }
-        changes = None
-        if any(by_option.values()):
-            # Plans without these options need no players.
-            from loopkit.agents.players import AgentChanges
-
-            changes = AgentChanges(**by_option)
-        return command(changes=changes, **options)
-
-    return _MODEL_OPTIONS(with_changes)

@@ -12,7 +12,7 @@ import click
 
 from loopkit.cli import terminal
 from loopkit.cli.inputs import journal_place, read_text
-from loopkit.cli.terminal import OK, USAGE, Stop, columns_of, examples
+from loopkit.cli.terminal import OK, columns_of, examples, misuse
 from loopkit.document.problems import ProblemsFound, did_you_mean
 from loopkit.document.reading import read_file, why_unread
 from loopkit.document.writing import to_yaml
@@ -63,7 +63,7 @@ def show_command(machine: str) -> int:
 
     path = machine_or_run(machine)
     if isinstance(path, str):
-        raise Stop(USAGE, f"error: {path} is a run; show it with: loopkit runs show {path}")
+        raise misuse(f"{path} is a run; show it with: loopkit runs show {path}")
     text = read_text(path)
     terminal.echo(printable(text) if columns_of(sys.stdout) else text, nl=False)
     return OK
@@ -93,11 +93,11 @@ def new_command(name: str, like: str) -> int:
     """
     if not re.fullmatch(ID_PATTERN, name):
         example = as_id(name.removesuffix(".yaml"))
-        told = f"error: a machine can't be called `{name}`: use lower case letters, digits and `_`"
-        raise Stop(USAGE, f"{told}; try `loopkit new {example}`")
+        told = f"a machine can't be called `{name}`: use lower case letters, digits and `_`"
+        raise misuse(f"{told}; try `loopkit new {example}`")
     shipped = shipped_machines()
     if like not in shipped:
-        raise Stop(USAGE, f"error: loopkit has no machine `{like}`; {did_you_mean(like, shipped)}")
+        raise misuse(f"loopkit has no machine `{like}`; {did_you_mean(like, shipped)}")
     # The other commands here load no machine.
     from loopkit.cli.machine import works_on_files
     from loopkit.scenario.cases import cases_of
@@ -110,8 +110,8 @@ def new_command(name: str, like: str) -> int:
     if is_new:
         written[Path(FILE)] = PROJECT.encode()
     if there := [f"`{path}`" for path in written if os.path.lexists(path)]:
-        told = f"error: already there: {', '.join(there)}; nothing was written"
-        raise Stop(USAGE, f"{told}: choose another name")
+        told = f"already there: {', '.join(there)}; nothing was written"
+        raise misuse(f"{told}: choose another name")
     for path, data in written.items():
         _write(path, data)
         terminal.say(f"written: {path}")
@@ -166,4 +166,4 @@ def _write(path: Path, data: bytes) -> None:
         with path.open("xb") as file:
             file.write(data)
     except OSError as error:
-        raise Stop(USAGE, f"error: cannot write {path}: {error.strerror}") from error
+        raise misuse(f"cannot write {path}: {error.strerror}") from error

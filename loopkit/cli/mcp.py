@@ -21,12 +21,13 @@ from click.core import ParameterSource
 from loopkit.app import App
 from loopkit.cli.check import machine_files
 from loopkit.cli.driving import Interruption, Stopper
-from loopkit.cli.inputs import MACHINE, input_options, journal_place, read_inputs
+from loopkit.cli.inputs import MACHINE, Given, input_options, journal_place, read_inputs
 from loopkit.cli.machine import in_own_folder, load_checked
 from loopkit.cli.serve import (
     GIVE_IT,
     STOPPING,
     Listening,
+    Place,
     listening_at,
     listening_options,
     read_token,
@@ -36,11 +37,9 @@ from loopkit.cli.terminal import (
     OK,
     SIGINT,
     SIGTERM,
-    USAGE,
-    Stop,
     echo,
     examples,
-    report_errors,
+    misuse,
     say,
 )
 from loopkit.document.problems import did_you_mean
@@ -77,10 +76,7 @@ def machines(
     paths: tuple[Path, ...],
     viewer: str,
     over_http: bool,
-    port: int,
-    host: str,
-    urls: tuple[str, ...],
-    token_file: Path | None,
+    place: Place,
 ) -> int:
     """Serve machines as tools that run them, over standard input and output.
 
@@ -89,13 +85,13 @@ def machines(
     server, each with its token, and runs go on when a client is gone.
     """
     if over_http:
-        token = read_token(token_file)
+        token = read_token(place.token_file)
         if token.is_secret:
-            raise Stop(USAGE, f"error: clients need a token: {GIVE_IT}")
+            raise misuse(f"clients need a token: {GIVE_IT}")
     else:
         refuse_place()
         refuse_streams(map(str, paths))
-    with report_errors(), Interruption() as interruption:
+    with Interruption() as interruption:
         found = machine_files(paths or [Path()])[0]
         loaded = [in_own_folder(load_checked(path), path) for path in found]
         redact = redactor(os.environ, [name for one in loaded for name in one.machine.key_names])
@@ -106,8 +102,8 @@ def machines(
                     driving, redact, stops_with_call=not over_http, pages=viewer.rstrip("/")
                 )
                 if over_http:
-                    place = listening_at(host, port, urls, token, has_pages=False)
-                    await serve_at(place, driving, toolbox, interruption)
+                    listening = listening_at(place, token, has_pages=False)
+                    await serve_at(listening, driving, toolbox, interruption)
                     return
                 serving = await _serve_once(driving, stdio_server(), toolbox, interruption)
             if interruption.signal is not None:
@@ -128,20 +124,19 @@ def machines(
 @click.argument("server", required=False)
 def tools(machine: Path, server: str | None) -> int:
     """List what the MCP servers of MACHINE offer, or one of them, with the digests of the tools."""
-    with report_errors():
-        declared = load_checked(machine).machine
-        names = _names(declared, server)
-        redact = redactor(os.environ, declared.key_names)
-        failed = False
-        for name, offered in asyncio.run(_ask(declared, names)).items():
-            if isinstance(offered, ServerFailed):
-                say(redact(f"error: {offered.message}"))
-                failed = True
-            else:
-                echo(redact("\n".join(_lines(name, [one for one in offered if not one.fault]))))
-                for tool in (one for one in offered if one.fault):
-                    left_out = f"warning: `{name}.{one_line(tool.name)}` is left out: {tool.fault}"
-                    say(redact(printable(left_out)))
+    declared = load_checked(machine).machine
+    names = _names(declared, server)
+    redact = redactor(os.environ, declared.key_names)
+    failed = False
+    for name, offered in asyncio.run(_ask(declared, names)).items():
+        if isinstance(offered, ServerFailed):
+            say(redact(f"error: {offered.message}"))
+            failed = True
+        else:
+            echo(redact("\n".join(_lines(name, [one for one in offered if not one.fault]))))
+            for tool in (one for one in offered if one.fault):
+                left_out = f"warning: `{name}.{one_line(tool.name)}` is left out: {tool.fault}"
+                say(redact(printable(left_out)))
     return ERROR if failed else OK
 
 
@@ -154,36 +149,33 @@ def tools(machine: Path, server: str | None) -> int:
 @click.option("--judges", is_flag=True, help="Offer also validators that ask a judge.")
 def validators(
     machine: Path,
-    input_file: str | None,
-    sets: tuple[str, ...],
-    set_json: tuple[str, ...],
+    given: Given,
     judges: bool,
 ) -> int:
     """Serve the validators of MACHINE as tools, over standard input and output.
 
     An input that is given here is fixed; the client gives the others with each draft.
     """
-    files = [value.partition("=@")[2] for value in sets]
-    refuse_streams([str(machine), input_file or "", *files])
-    with report_errors():
-        loaded = in_own_folder(load_checked(machine), machine)
-        fixed = read_inputs(loaded.machine, input_file, sets, set_json, "given")
-        known = [StandaloneValidator(loaded, name) for name in loaded.machine.validators]
-        offered, left_out = choose(known, fixed, judges=judges)
-        serve = stdio_server()
-        for name, reason in left_out.items():
-            say(f"`{name}` is not offered: {reason}")
-        if not offered:
-            raise Stop(USAGE, f"error: {machine} has no validator to offer")
-        say_serving(tool.validator.name for tool in offered)
-        _leave_at_signals()
+    files = [value.partition("=@")[2] for value in given.sets]
+    refuse_streams([str(machine), given.input_file or "", *files])
+    loaded = in_own_folder(load_checked(machine), machine)
+    fixed = read_inputs(loaded.machine, given, "given")
+    known = [StandaloneValidator(loaded, name) for name in loaded.machine.validators]
+    offered, left_out = choose(known, fixed, judges=judges)
+    serve = stdio_server()
+    for name, reason in left_out.items():
+        say(f"`{name}` is not offered: {reason}")
+    if not offered:
+        raise misuse(f"{machine} has no validator to offer")
+    say_serving(tool.validator.name for tool in offered)
+    _leave_at_signals()
 
-        async def judge() -> None:
-            async with App.open(None) as app:
-                redact = redactor(os.environ, loaded.machine.key_names)
-                await serve(ValidatorToolbox(app, offered, redact))
+    async def judge() -> None:
+        async with App.open(None) as app:
+            redact = redactor(os.environ, loaded.machine.key_names)
+            await serve(ValidatorToolbox(app, offered, redact))
 
-        asyncio.run(judge())
+    asyncio.run(judge())
     return OK
 
 
@@ -226,11 +218,11 @@ async def _serve_once(
 def _names(machine: Machine, server: str | None) -> Sequence[str]:
     if server is None:
         if not machine.mcp:
-            raise Stop(USAGE, "error: the machine declares no MCP server; see `mcp:`")
+            raise misuse("the machine declares no MCP server; see `mcp:`")
         return list(machine.mcp)
     if server not in machine.mcp:
         remedy = did_you_mean(server, machine.mcp)
-        raise Stop(USAGE, f"error: there is no MCP server `{server}`; {remedy}".rstrip("; "))
+        raise misuse(f"there is no MCP server `{server}`; {remedy}".rstrip("; "))
     return [server]
 
 
@@ -276,9 +268,9 @@ def refuse_streams(named: Iterable[str]) -> None:
     # Python has none of a stream that is closed, whatever its stubs say.
     streams: tuple[TextIO | None, ...] = (sys.stdin, sys.stdout)
     if None in streams:
-        raise Stop(USAGE, "error: standard input or output is closed, and the client speaks there")
+        raise misuse("standard input or output is closed, and the client speaks there")
     if "-" in named:
-        raise Stop(USAGE, "error: the client speaks on standard input: name a file instead of `-`")
+        raise misuse("the client speaks on standard input: name a file instead of `-`")
 
 
 OPTIONS = {"port": "--port", "host": "--host", "urls": "--url", "token_file": "--token-file"}
@@ -289,7 +281,7 @@ def refuse_place() -> None:
     context = click.get_current_context()
     for name, option in OPTIONS.items():
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise Stop(USAGE, f"error: `{option}` is for a server over HTTP: add `--http`")
+            raise misuse(f"`{option}` is for a server over HTTP: add `--http`")
 
 
 async def serve_at(

@@ -20,7 +20,7 @@ import click
 
 from loopkit.agents.port import NotRunnable
 from loopkit.cli.inputs import as_type, read_text
-from loopkit.cli.terminal import USAGE, Stop, echo, say, with_options
+from loopkit.cli.terminal import USAGE, Stop, echo, misuse, say, with_options
 from loopkit.drive.answers import AnswerRefused, consider_answer, step_of_answer
 from loopkit.drive.repair import RAISABLE, new_limits
 from loopkit.engine.events import Waiting
@@ -255,7 +255,7 @@ def parse_origins(written: Iterable[str]) -> dict[str, tuple[str, ...]]:
     for each in written:
         finding, equals, state = each.rpartition("=")
         if not (equals and finding and state):
-            raise Stop(USAGE, f"error: `--origin {each}`: write `--origin FINDING=STATE`")
+            raise misuse(f"`--origin {each}`: write `--origin FINDING=STATE`")
         origins[finding] = (*origins.get(finding, ()), state)
     return origins
 
@@ -266,16 +266,15 @@ def parse_limits(sets: tuple[str, ...]) -> dict[str, Any]:
         key, equals, value = written.partition("=")
         name = key.removeprefix("limits.")
         if not equals or not key.startswith("limits."):
-            raise Stop(
-                USAGE,
-                f"error: `--set {written}`: only limits can change: write `--set "
-                f"limits.{key if key in RAISABLE else 'NAME'}={value or 'VALUE'}`",
+            raise misuse(
+                f"`--set {written}`: only limits can change: write `--set "
+                f"limits.{key if key in RAISABLE else 'NAME'}={value or 'VALUE'}`"
             )
         limits[name] = _amount(name, value) if name in RAISABLE else value
     try:
         return new_limits(limits)
     except NotRunnable as error:
-        raise Stop(USAGE, f"error: {error}") from error
+        raise misuse(str(error)) from error
 
 
 def _amount(name: str, text: str) -> Any:
@@ -284,4 +283,4 @@ def _amount(name: str, text: str) -> Any:
     try:
         return float(text) if name == "cost_usd" else int(text)
     except ValueError as error:
-        raise Stop(USAGE, f"error: `{text}` is not a number for `limits.{name}`") from error
+        raise misuse(f"`{text}` is not a number for `limits.{name}`") from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from loopkit.cli import terminal
-from loopkit.cli.inputs import MACHINE, input_options, read_inputs
+from loopkit.cli.inputs import MACHINE, Given, input_options, read_inputs
 from loopkit.cli.machine import (
     folder_of,
     load_changed,
@@ -19,10 +19,10 @@ from loopkit.cli.machine import (
     with_cost_limit,
     workspace_line,
 )
-from loopkit.cli.terminal import USAGE, Stop, echo_wrapped, examples
+from loopkit.cli.terminal import echo_wrapped, examples, misuse
 from loopkit.drive.preflight import needs_of
 from loopkit.proof.bounds.configurations import Endless, NotDetermined
-from loopkit.views.plan.plan_as_text import past_of, past_text, plan_text
+from loopkit.views.plan.plan_as_text import plan_text
 from loopkit.views.plan.planned import ANSWER_TOKENS, plan_of
 
 if TYPE_CHECKING:
@@ -51,30 +51,24 @@ if TYPE_CHECKING:
     metavar="STATE.FACT=P",
     help="The probability of a fact, from 0 to 1.",
 )
-@click.option(
-    "--from-runs", is_flag=True, help="Show averages of the finished runs in the journal."
-)
 @click.option("--paths", is_flag=True, help="Show configurations and the path with most calls.")
 def plan_command(
     machine: Path,
-    input_file: str | None,
-    sets: tuple[str, ...],
-    set_json: tuple[str, ...],
+    given: Given,
     changes: AgentChanges | None,
     max_cost: float | None,
     answer_tokens: int,
     assumed: tuple[str, ...],
-    from_runs: bool,
     paths: bool,
 ) -> int:
     """Show what a run of MACHINE would do and cost, typically and at most. Calls nothing."""
     loaded = load_changed(machine, changes, max_cost)
     definition = with_cost_limit(loaded.machine, max_cost)
-    inputs = read_inputs(definition, input_file, sets, set_json, "defaults")
+    inputs = read_inputs(definition, given, "defaults")
     try:
         plan = plan_of(definition, inputs, probabilities(assumed), answer_tokens)
     except (Endless, NotDetermined) as error:
-        raise Stop(USAGE, f"error: {error}") from error
+        raise misuse(str(error)) from error
     folder = folder_of(loaded, machine)
     needs = needs_of(definition, inputs=inputs, folder=folder)
     missing = [f"- {need.line}" for need in needs if need.is_missing]
@@ -82,20 +76,7 @@ def plan_command(
     echo_wrapped([plan_text(plan, inputs, has_paths=paths), "", place])
     if missing:
         echo_wrapped(["", "Missing here:", *missing])
-    if from_runs:
-        _tell_of_runs(definition.label)
     return terminal.OK
-
-
-def _tell_of_runs(machine: str) -> None:
-    # Only this part of a plan needs the journal.
-    from loopkit.cli.stored_runs import newest_runs
-
-    past = past_of(newest_runs(machine))
-    if past is None:
-        terminal.say(f"no finished runs of `{machine}` in the journal")
-    else:
-        echo_wrapped(["", *past_text(past, machine)])
 
 
 def probabilities(assumed: Iterable[str]) -> dict[str, Fraction]:
@@ -103,12 +84,12 @@ def probabilities(assumed: Iterable[str]) -> dict[str, Fraction]:
     for written in assumed:
         fact, _, text = written.rpartition("=")
         if "." not in fact:
-            raise Stop(USAGE, f"error: `--assume {written}` is not of the form `state.fact=0.6`")
+            raise misuse(f"`--assume {written}` is not of the form `state.fact=0.6`")
         try:
             number = Fraction(text)
         except (ValueError, ZeroDivisionError) as error:
-            raise Stop(USAGE, f"error: `--assume {written}`: `{text}` is not a number") from error
+            raise misuse(f"`--assume {written}`: `{text}` is not a number") from error
         if not 0 <= number <= 1:
-            raise Stop(USAGE, f"error: `--assume {written}`: a probability is from 0 to 1")
+            raise misuse(f"`--assume {written}`: a probability is from 0 to 1")
         given[fact] = number
     return given

@@ -11,7 +11,7 @@ from loopkit.app import App
 from loopkit.cli import terminal
 from loopkit.cli.inputs import PATH
 from loopkit.cli.stored_runs import run_argument, with_app, with_runs
-from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, examples, with_options
+from loopkit.cli.terminal import FAILURE, OK, Stop, examples, misuse, with_options
 from loopkit.drive.stored_runs import StoredRuns
 from loopkit.machine.program import Program
 from loopkit.testing.playing import FamilyRun, family_of
@@ -47,7 +47,7 @@ class Recorder:
 def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
     """The recorder of `--record`; raises NotRecordable if the file can't take the case."""
     if file is None and as_case is not None:
-        raise Stop(USAGE, f"error: `--as {as_case}` names a recording: add `--record FILE`")
+        raise misuse(f"`--as {as_case}` names a recording: add `--record FILE`")
     if file is not None:
         target(file, machine, as_case)
     return Recorder(file, machine, as_case)
@@ -63,8 +63,7 @@ def recorder(file: Path | None, machine: Path, as_case: str | None) -> Recorder:
 @click.option("--machine", type=PATH, help="The machine file, if it has moved.")
 def record_command(run: str, file: Path, as_case: str | None, machine: Path | None) -> int:
     """Record RUN in FILE as a test case that replays it offline."""
-    with terminal.report_errors():
-        path = machine or _machine_of(run)
+    path = machine or _machine_of(run)
     return record_run(run, file, path, as_case)
 
 

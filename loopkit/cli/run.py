@@ -14,22 +14,14 @@ from loopkit.agents.players import AgentChanges, refuse_misnamed
 from loopkit.app import App, Script
 from loopkit.cli.batch import (
     PARALLEL,
-    Batch,
+    BatchOptions,
     batch_options,
     refuse_with_batch,
-    refuse_without_batch,
     run_batch,
     warn_of_secrets,
 )
-from loopkit.cli.driving import drive, driving_options
-from loopkit.cli.inputs import (
-    MACHINE,
-    PATH,
-    input_options,
-    inputs_from_options,
-    read_inputs,
-    read_text,
-)
+from loopkit.cli.driving import Driving, drive, driving_options
+from loopkit.cli.inputs import MACHINE, PATH, Given, input_options, read_inputs, read_text
 from loopkit.cli.machine import (
     in_own_folder,
     in_workspace,
@@ -45,25 +37,46 @@ from loopkit.cli.terminal import (
     ERROR,
     FAILURE,
     OK,
-    USAGE,
     Stop,
     echo,
     examples,
+    gather,
+    misuse,
     say,
-    with_options,
 )
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.claimed_runs import NoReport, StandaloneValidator
 from loopkit.engine.findings import Report
-from loopkit.language.datatypes.notation import parse_record
+from loopkit.language.machine import Machine
 from loopkit.scenario.cases import cases_of, load_scenario
+from loopkit.values import Value
 from loopkit.views.review import report_lines
 
 
-def script_options(played: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+class Scripted(Value, frozen=True):
+    """The scenario that plays a run, as a command line names it."""
+
+    script: Path | None = None
+    case: str | None = None
+
+    def load(self, machine: Path) -> Script | None:
+        """The scenario; a case alone is one of the file beside the machine."""
+        script = self.script
+        if script is None and self.case is not None and (beside := cases_of(machine)) != machine:
+            script = beside
+        if script is not None:
+            return Script(*load_scenario(script, self.case))
+        if self.case is not None:
+            raise misuse(f"`--case {self.case}` needs the file that has it: `--script FILE`")
+        return None
+
+
+def script_options(played: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """`--script` and `--case`, for a command in which a scenario plays these."""
-    return with_options(
+    return gather(
+        "scripted",
+        Scripted,
         click.option("--script", type=PATH, help=f"Simulate {played} with this scenario."),
         click.option(
             "--case", metavar="NAME", help="The case to use, if the scenario has several."
@@ -93,44 +106,34 @@ def script_options(played: str) -> Callable[[Callable[..., Any]], Callable[..., 
 @driving_options
 def run_command(
     machine: Path,
-    input_file: str | None,
-    sets: tuple[str, ...],
-    set_json: tuple[str, ...],
-    script: Path | None,
-    case: str | None,
+    given: Given,
+    scripted: Scripted,
     changes: AgentChanges | None,
     max_cost: float | None,
     workspace: Path | None,
-    batch: Path | None,
-    parallel: int | None,
-    key: str,
-    results: Path | None,
+    batches: BatchOptions,
     record_file: Path | None,
     as_case: str | None,
-    output: str,
-    notify: tuple[str, ...],
+    driving: Driving,
 ) -> int:
     """Run MACHINE until it ends, waits for a person, or is suspended.
 
     The result is printed to stdout, progress and questions to stderr. With --batch, MACHINE is run
     for each line of a file; the same command again goes on with what is left of it.
     """
-    if batch is None:
-        refuse_without_batch(parallel, key, results)
+    batches.refuse_alone()
     loaded = load_changed(machine, changes, max_cost)
     loaded = in_workspace(loaded, workspace) if workspace else in_own_folder(loaded, machine)
-    played = load_script(script, case, machine)
-    if played is not None:
-        refuse_misnamed(loaded.machine, played.scenario)
+    played = load_fitting(scripted, loaded.machine, machine)
+    output, notify = driving.output, driving.notify
     paid = payment_lines(loaded.machine, played.scenario.agents if played is not None else ())
-    if batch is not None:
-        shared = inputs_from_options(parse_record(loaded.machine.input), input_file, sets, set_json)
-        lines = Batch(loaded.machine, batch, results, shared, key)
+    if (batch := batches.of(loaded.machine, given)) is not None:
         refuse_with_batch(record_file, output)
         for line in paid if output in ("auto", "plain") else ():
             say(line)
-        return run_batch(loaded, lines, parallel or PARALLEL, max_cost, played, output, notify)
-    inputs = read_inputs(loaded.machine, input_file, sets, set_json)
+        parallel = batches.parallel or PARALLEL
+        return run_batch(loaded, batch, parallel, max_cost, played, output, notify)
+    inputs = read_inputs(loaded.machine, given)
     recording = recorder(record_file, machine, as_case)
     warn_of_secrets(loaded.machine, inputs)
 
@@ -144,20 +147,17 @@ def run_command(
                 say(line)
         return active
 
-    code = drive(output, start, notify)
+    code = drive(start, driving)
     recording.write()
     return code
 
 
-def load_script(script: Path | None, case: str | None, machine: Path) -> Script | None:
-    """The scenario that plays a run; a case alone is one of the file beside the machine."""
-    if script is None and case is not None and (beside := cases_of(machine)) != machine:
-        script = beside
-    if script is not None:
-        return Script(*load_scenario(script, case))
-    if case is not None:
-        raise Stop(USAGE, f"error: `--case {case}` needs the file that has it: `--script FILE`")
-    return None
+def load_fitting(scripted: Scripted, machine: Machine, path: Path) -> Script | None:
+    """The scenario that plays a run; raises NotRunnable where it names what is not there."""
+    played = scripted.load(path)
+    if played is not None:
+        refuse_misnamed(machine, played.scenario)
+    return played
 
 
 @click.command(epilog=examples("loopkit validate plan.yaml structure draft.md"))
@@ -171,11 +171,8 @@ def validate_command(
     machine: Path,
     validator: str,
     file: Path,
-    input_file: str | None,
-    sets: tuple[str, ...],
-    set_json: tuple[str, ...],
-    script: Path | None,
-    case: str | None,
+    given: Given,
+    scripted: Scripted,
     as_json: bool,
 ) -> int:
     """Run VALIDATOR of MACHINE on FILE, exactly as a run would."""
@@ -183,9 +180,9 @@ def validate_command(
     known = loaded.machine.validators
     if validator not in known:
         hint = did_you_mean(validator, known) or "the machine has none"
-        raise Stop(USAGE, f"error: unknown validator `{validator}`; {hint}")
-    inputs = read_inputs(loaded.machine, input_file, sets, set_json, "defaults")
-    played = load_script(script, case, machine)
+        raise misuse(f"unknown validator `{validator}`; {hint}")
+    inputs = read_inputs(loaded.machine, given, "defaults")
+    played = scripted.load(machine)
     alone = StandaloneValidator(loaded, validator)
     report = asyncio.run(_judge(alone, read_text(file), inputs, played))
     if as_json:

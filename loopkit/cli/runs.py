@@ -19,7 +19,7 @@ from loopkit.cli.stored_runs import (
     run_argument,
     with_runs,
 )
-from loopkit.cli.terminal import USAGE, Stop, columns_of, examples, in_colour
+from loopkit.cli.terminal import columns_of, examples, in_colour, misuse
 from loopkit.document.problems import did_you_mean
 from loopkit.drive.stored_runs import ReadState, StoredRuns
 from loopkit.journal.errors import RunUnreadable
@@ -84,7 +84,7 @@ def diff_command(
         if other is None:
             after = _version(run, found, name, last)
             if after.number == 1 and first is None:
-                raise Stop(USAGE, f"error: there is no version before {name} 1")
+                raise misuse(f"there is no version before {name} 1")
             before = _version(run, found, name, after.number - 1 if first is None else first)
         else:
             before = _version(run, found, name, first)
@@ -106,12 +106,12 @@ def _version(
     """A version of an artifact, by default the last."""
     if name not in found:
         known = did_you_mean(name, found) or f"`{run}` has written none"
-        raise Stop(USAGE, f"error: there is no artifact `{name}`; {known}")
+        raise misuse(f"there is no artifact `{name}`; {known}")
     versions = found[name]
     if number is None:
         return versions[-1]
     if not 1 <= number <= len(versions):
-        raise Stop(USAGE, f"error: {name} has no version {number}; there are 1 to {len(versions)}")
+        raise misuse(f"{name} has no version {number}; there are 1 to {len(versions)}")
     return versions[number - 1]
 
 

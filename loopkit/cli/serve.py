@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
@@ -19,7 +19,7 @@ import click
 from loopkit.cli.driving import Interruption
 from loopkit.cli.inputs import MACHINE, PATH, journal_place, read_text
 from loopkit.cli.machine import in_own_folder, load_checked
-from loopkit.cli.terminal import ERROR, USAGE, Stop, examples, report_errors, say, with_options
+from loopkit.cli.terminal import ERROR, Stop, examples, gather, misuse, say
 from loopkit.drive.preflight import needs_of, refuse_unprepared
 from loopkit.language.load import Loaded
 from loopkit.serving.access import (
@@ -31,6 +31,7 @@ from loopkit.serving.access import (
     is_loopback,
     origins_of,
 )
+from loopkit.values import Value
 
 if TYPE_CHECKING:
     from loopkit.serving.http.server import Site
@@ -41,9 +42,20 @@ HOST = "127.0.0.1"
 TOKEN = "LOOPKIT_TOKEN"  # noqa: S105 - the name of the variable
 
 
-def listening_options(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+class Place(Value, frozen=True):
+    """Where a server listens, as a command line says it."""
+
+    port: int
+    host: str
+    urls: Sequence[str]
+    token_file: Path | None
+
+
+def listening_options(port: int) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """`--port`, `--host`, `--url` and `--token-file`."""
-    return with_options(
+    return gather(
+        "place",
+        Place,
         click.option(
             "--port", default=port, show_default=True, type=click.IntRange(0, 65535),
             help="The port; 0 takes a free one.",
@@ -69,11 +81,8 @@ def listening_options(port: int) -> Callable[[Callable[..., Any]], Callable[...,
 @click.option("--answer", is_flag=True, help="Let runs be started, answered, resumed, cancelled.")
 def serve_command(
     machines: tuple[Path, ...],
-    port: int,
-    host: str,
-    urls: tuple[str, ...],
+    place: Place,
     answer: bool,
-    token_file: Path | None,
 ) -> int:
     """Show the runs of this project in a browser and over HTTP, as they happen.
 
@@ -81,18 +90,17 @@ def serve_command(
     nothing is written. Whoever uses the server needs its token.
     """
     if machines and not answer:
-        raise Stop(USAGE, "error: runs of a MACHINE can be started only with `--answer`")
-    token = read_token(token_file)
-    with report_errors():
-        loaded = [in_own_folder(load_checked(path), path) for path in machines]
-        for one in loaded:
-            refuse_unprepared(needs_of(one.machine, folder=one.folder.absolute()))
-        from loopkit.serving.http.server import Site
-        from loopkit.serving.http.site_server import SiteServer
-        from loopkit.serving.pages import page_routes
+        raise misuse("runs of a MACHINE can be started only with `--answer`")
+    token = read_token(place.token_file)
+    loaded = [in_own_folder(load_checked(path), path) for path in machines]
+    for one in loaded:
+        refuse_unprepared(needs_of(one.machine, folder=one.folder.absolute()))
+    from loopkit.serving.http.server import Site
+    from loopkit.serving.http.site_server import SiteServer
+    from loopkit.serving.pages import page_routes
+
     with (
-        listening_at(host, port, urls, token, has_pages=True) as listening,
-        report_errors(),
+        listening_at(place, token, has_pages=True) as listening,
         Interruption() as interruption,
     ):
         site = Site.open(journal_place(), listening.access, say, loaded, may_answer=answer)
@@ -161,7 +169,7 @@ def read_token(file: Path | None) -> Token:
         return Token(secrets.token_urlsafe(32), is_new=True)
     if len(given) < SHORTEST_TOKEN or not given.isascii() or not given.isprintable():
         told = f"at least {SHORTEST_TOKEN} printable ASCII characters"
-        raise Stop(USAGE, f"error: the token of {where} has to be {told}")
+        raise misuse(f"the token of {where} has to be {told}")
     return Token(given, is_new=False)
 
 
@@ -192,11 +200,10 @@ class Listening:
 
 
 @contextmanager
-def listening_at(
-    host: str, port: int, urls: Sequence[str], token: Token, *, has_pages: bool
-) -> Iterator[Listening]:
+def listening_at(place: Place, token: Token, *, has_pages: bool) -> Iterator[Listening]:
     """A socket while it listens; raises Stop. `has_pages` is whether browsers use the server."""
-    with _socket(host, port) as listening:
+    host, urls = place.host, place.urls
+    with _socket(host, place.port) as listening:
         port = listening.getsockname()[1]
         origins = origins_of(host, port) | {_origin(url) for url in urls}
         access = Access(token.text, origins, cookie=f"loopkit_{port}", has_pages=has_pages)
@@ -206,16 +213,16 @@ def listening_at(
 
 
 def _origin(url: str) -> str:
-    remedy = f"error: `--url {url}`: write `https://HOST` or `https://HOST:PORT`"
+    remedy = f"`--url {url}`: write `https://HOST` or `https://HOST:PORT`"
     try:
         parts = urlsplit(url.lower().removesuffix("/"))
         port, usual = parts.port, USUAL_PORTS.get(parts.scheme)
     except ValueError as error:
-        raise Stop(USAGE, remedy) from error
+        raise misuse(remedy) from error
     host = host_in_url(parts.hostname or "")
     given = host if port is None else f"{host}:{port}"
     if not host or usual is None or parts.geturl() != f"{parts.scheme}://{given}":
-        raise Stop(USAGE, remedy)
+        raise misuse(remedy)
     return f"{parts.scheme}://{host if port == usual else given}"
 
 

@@ -11,7 +11,7 @@ from loopkit.app import App
 from loopkit.cli import terminal
 from loopkit.cli.inputs import PATH, write
 from loopkit.cli.stored_runs import past_moment, run_argument, with_app, with_runs
-from loopkit.cli.terminal import USAGE, Stop, echo_wrapped, examples
+from loopkit.cli.terminal import echo_wrapped, examples, misuse
 from loopkit.drive.stored_runs import open_children
 from loopkit.engine.events import Intended
 from loopkit.journal.errors import JournalError, RunUnreadable
@@ -139,7 +139,7 @@ def call_command(run: str, number: int | None) -> int:
         return terminal.OK
     if number > len(calls):
         some = f"calls 1 to {len(calls)}" if calls else "no calls"
-        raise Stop(USAGE, f"error: `{run}` has no call {number}; it has {some}")
+        raise misuse(f"`{run}` has no call {number}; it has {some}")
     for line in call_lines(run, *calls[number - 1]):
         terminal.echo(line)
     return terminal.OK

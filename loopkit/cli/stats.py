@@ -11,12 +11,11 @@ from loopkit.cli import terminal
 from loopkit.cli.stored_runs import run_argument, with_runs
 from loopkit.cli.terminal import echo_wrapped, examples
 from loopkit.drive.stored_runs import StoredRuns, read_stored
-from loopkit.journal.errors import RunUnreadable
+from loopkit.journal.errors import RunDamaged, RunUnreadable
 from loopkit.text import plural
 from loopkit.views.stats import (
     MachineStats,
     RunStats,
-    as_csv,
     children_of,
     defect_table,
     machine_text,
@@ -36,7 +35,7 @@ Read = RunStats | RunUnreadable
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["table", "json", "csv"]),
+    type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
     help="How to print the figures.",
@@ -67,8 +66,6 @@ def stats_command(
     machines = stats_of_machines(runs)
     if form == "json":
         _print_json(runs, machines)
-    elif form == "csv":
-        print(as_csv(runs, of_defects=defects), end="")
     else:
         _print_tables(machines, runs if defects or run else ())
     if left_out:
@@ -85,8 +82,9 @@ async def _all(stored: StoredRuns, machine: str | None) -> AsyncIterator[Read]:
         for history in found:
             row = history.row
             try:
-                if row.damage is not None:
-                    raise row.damage
+                if not len(history.records) == row.seq > 0:
+                    told = f"it has {len(history.records)} of {row.seq} records"
+                    raise RunDamaged(row.run, told)
                 events = [read_stored(row.run, record) for record in history.records]
                 read: Read = stats_of(row, events)
             except RunUnreadable as fault:

@@ -13,8 +13,7 @@ import click
 
 from loopkit.cli.inputs import MACHINE, NAME, journal_place
 from loopkit.cli.terminal import Stop, report_errors
-from loopkit.drive.stored_runs import StoredRuns, state_after
-from loopkit.journal.errors import RunUnreadable
+from loopkit.drive.stored_runs import StoredRuns
 from loopkit.journal.journal import open_journal
 from loopkit.text.moments import moment_in, period_at
 from loopkit.text.run_ids import root_of
@@ -23,13 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from loopkit.app import App
-    from loopkit.engine.state import RunState
     from loopkit.journal.journal import Journal
-    from loopkit.views.steps import Steps
 
 Result = TypeVar("Result")
-NEWEST = 200
-"""Runs that the figures of past runs are made of, at most."""
 OFFERED = 50
 """Ids that a shell is offered at most."""
 
@@ -46,22 +41,6 @@ def with_runs(work: Callable[[StoredRuns], Awaitable[Result]]) -> Result:
 
     with report_errors():
         return asyncio.run(read())
-
-
-def newest_runs(machine: str) -> list[tuple[RunState, Steps]]:
-    """The newest runs of a machine that can be read, each with its steps; 200 at most."""
-    from loopkit.views.steps import Steps
-
-    async def read(stored: StoredRuns) -> list[tuple[RunState, Steps]]:
-        found: list[tuple[RunState, Steps]] = []
-        for row in await stored.journal.runs(machine, NEWEST, children=True):
-            # `runs ls` reports its fault; the figures of other runs do not depend on it.
-            with suppress(RunUnreadable):
-                history = await stored.events(row.run)
-                found.append((state_after(row.run, history), Steps().after(history)))
-        return found
-
-    return with_runs(read)
 
 
 def _open(place: Path | str, *, readonly: bool) -> Journal:

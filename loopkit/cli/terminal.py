@@ -15,7 +15,8 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import reduce
+from functools import reduce, wraps
+from inspect import signature
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -28,6 +29,23 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 def with_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
+
+
+def gather(
+    name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Options that a command takes as one thing, which `make` makes of their values by name."""
+
+    def gathered(command: Callable[..., int]) -> Callable[..., int]:
+        @wraps(command)
+        def with_one(**given: Any) -> int:
+            made = make(**{k: given.pop(k) for k in signature(make).parameters if k in given})
+            return command(**{name: made}, **given)
+
+        done: Callable[..., int] = with_options(*options)(with_one)
+        return done
+
+    return gathered
 
 
 UNWRAPPED = "\b"
@@ -57,6 +75,11 @@ class Stop(Exception):
     def __init__(self, code: int, message: str = "") -> None:
         super().__init__(message)
         self.code = code
+
+
+def misuse(message: str) -> Stop:
+    """Ends a command for what a user has done wrong."""
+    return Stop(USAGE, f"error: {message}")
 
 
 class LossyOutput(io.FileIO):
@@ -127,6 +150,7 @@ def stop_for(error: Exception) -> Stop | None:
     # The module of the raised error is loaded; those of other errors may not be.
     from loopkit.agents.port import Crashed, NotRunnable
     from loopkit.document.problems import ProblemsFound
+    from loopkit.document.writing import NotWritable
     from loopkit.drive.answers import AnswerRefused
     from loopkit.journal.errors import JournalError, UnknownRun
     from loopkit.language.json_schema.equality import NotJudged
@@ -134,13 +158,13 @@ def stop_for(error: Exception) -> Stop | None:
     match error:
         case ProblemsFound():
             return Stop(USAGE, render_problems(error.problems))
-        case NotRunnable() | AnswerRefused() | UnknownRun():
-            return Stop(USAGE, f"error: {error}")
+        case NotRunnable() | AnswerRefused() | UnknownRun() | NotWritable():
+            return misuse(str(error))
         case NotJudged():
-            return Stop(USAGE, f"error: data could not be checked against its type: {error}")
+            return misuse(f"data could not be checked against its type: {error}")
         case ImportError(__cause__=ImportError()):
             # A library that is not installed by default.
-            return Stop(USAGE, f"error: {error}")
+            return misuse(str(error))
         case JournalError():
             return Stop(ERROR, f"error: {error}")
         case Crashed():
@@ -150,23 +174,9 @@ def stop_for(error: Exception) -> Stop | None:
 
 
 def render_problems(problems: Sequence[Problem]) -> str:
-    from loopkit.document.problems import render
+    from loopkit.document.reading import render_found
 
-    files = {problem.span.file for problem in problems if problem.span is not None}
-    columns = columns_of(sys.stderr)
-    return render(problems, {file: text_of(file) for file in files}, columns).rstrip("\n")
-
-
-def text_of(file: str) -> str:
-    from loopkit.document.problems import MAX_BYTES
-
-    try:
-        with open(file, encoding="utf-8-sig", errors="replace") as stream:
-            # The problem may be that it has no end.
-            return stream.read(MAX_BYTES)
-    except (OSError, ValueError):
-        # Standard input, or a file that was removed: the place is shown without its line.
-        return ""
+    return render_found(problems, columns_of(sys.stderr)).rstrip("\n")
 
 
 def report_bug(error: Exception) -> None:

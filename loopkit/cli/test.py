@@ -12,7 +12,7 @@ import click
 
 from loopkit.cli import terminal
 from loopkit.cli.inputs import FILE, MACHINE, write
-from loopkit.cli.terminal import FAILURE, OK, USAGE, Stop, echo_wrapped, examples
+from loopkit.cli.terminal import FAILURE, OK, USAGE, echo_wrapped, examples, misuse
 from loopkit.document.problems import ProblemsFound
 from loopkit.language.load import Loaded
 from loopkit.scenario.cases import SUFFIX, cases_of
@@ -28,11 +28,8 @@ from loopkit.testing import (
 )
 from loopkit.testing.coverage import data as coverage_data
 from loopkit.testing.suites import (
-    NotAnExpression,
-    Selection,
     junit_xml,
     scenario_files,
-    selection,
 )
 from loopkit.text import plural
 from loopkit.views.diagram.model import Marks
@@ -51,7 +48,7 @@ class Tested:
 
 @click.command(epilog=examples("loopkit test machines --coverage"))
 @click.argument("paths", nargs=-1, type=MACHINE)
-@click.option("-k", "expression", default="", metavar="EXPR", help="Run only the matching cases.")
+@click.option("-k", "words", default="", metavar="TEXT", help="Run only the matching cases.")
 @click.option(
     "--junitxml",
     "junit_file",
@@ -80,7 +77,7 @@ class Tested:
 )
 def test_command(
     paths: tuple[Path, ...],
-    expression: str,
+    words: str,
     junit_file: Path | None,
     coverage: bool,
     coverage_file: Path | None,
@@ -96,16 +93,12 @@ def test_command(
     files = scenario_files(map(cases_of, paths or (Path(),)))
     if not files:
         named = " ".join(f"`{path}`" for path in paths or (Path(),))
-        raise Stop(USAGE, f"error: no `*{SUFFIX}` lies below {named}")
-    try:
-        is_selected = selection(expression)
-    except NotAnExpression as error:
-        raise Stop(USAGE, f"error: -k {error}") from error
-    tested = _test_files(files, is_selected, tally)
+        raise misuse(f"no `*{SUFFIX}` lies below {named}")
+    tested = _test_files(files, words.lower().split(), tally)
     if junit_file is not None:
         write(junit_file, junit_xml(tested.results, tested.broken))
     if not tested.results and not tested.broken:
-        raise Stop(USAGE, f"error: `-k {expression}` names no case")
+        raise misuse(f"`-k {words}` names no case")
     is_enough = True
     if tally is not None:
         covered = tally.coverage()
@@ -121,7 +114,7 @@ def test_command(
     return FAILURE if tested.failed or not is_enough else OK
 
 
-def _test_files(files: Iterable[Path], is_selected: Selection, tally: Tally | None) -> Tested:
+def _test_files(files: Iterable[Path], words: Sequence[str], tally: Tally | None) -> Tested:
     tested, machines = Tested(), Machines()
     for file in files:
         try:
@@ -131,7 +124,7 @@ def _test_files(files: Iterable[Path], is_selected: Selection, tally: Tally | No
             echo_wrapped([f"{file}: can't be used\n\n{tested.broken[str(file)]}\n"])
             continue
         for name in suite.names:
-            if is_selected(f"{suite.path.name} {name}"):
+            if all(word in f"{suite.path.name} {name}".lower() for word in words):
                 note = () if tally is None else (partial(tally.add, suite, name),)
                 result = run_case(suite, name, *note)
                 tested.results.append(result)
@@ -186,4 +179,4 @@ def marks_of(loaded: Loaded, paths: Sequence[Path]) -> Marks:
         return machine.marks
     named = " and ".join(f"`{path}`" for path in paths)
     message = f"no case of {named} tests {loaded.source.document.file}"
-    raise Stop(USAGE, f"error: {message}; it has to name it by `machine:`")
+    raise misuse(f"{message}; it has to name it by `machine:`")

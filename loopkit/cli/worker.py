@@ -6,29 +6,28 @@ import asyncio
 import logging
 import sys
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from loopkit.agents.players import AgentChanges, refuse_misnamed
+from loopkit.agents.players import AgentChanges
 from loopkit.app import App, Script
-from loopkit.cli.batch import Batch, Line, RefusedLine, warn_of_secrets
-from loopkit.cli.driving import Interruption, drive, driving_options
-from loopkit.cli.inputs import PATH, input_options, inputs_from_options, journal_place, read_inputs
+from loopkit.cli.batch import Batch, BatchOptions, Line, RefusedLine, warn_of_secrets
+from loopkit.cli.driving import Driving, Interruption, drive, driving_options
+from loopkit.cli.inputs import PATH, Given, input_options, journal_place, read_inputs
 from loopkit.cli.machine import in_own_folder, load_changed, max_cost_option, model_options
-from loopkit.cli.run import load_script, script_options
+from loopkit.cli.run import Scripted, load_fitting, script_options
 from loopkit.cli.stored_runs import machine_or_run, run_argument, with_app
 from loopkit.cli.terminal import (
     DUE_AGAIN,
     ERROR,
     FAILURE,
     OK,
-    USAGE,
     Stop,
     echo,
     examples,
-    report_errors,
+    gather,
+    misuse,
     say,
 )
 from loopkit.cli.watching import Watcher
@@ -36,7 +35,6 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.repair import refuse_child, refuse_over
 from loopkit.journal.errors import RunBusy
 from loopkit.journal.journal import open_journal
-from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.load import Loaded
 from loopkit.observability.logs import LOGGER, JsonLines
 from loopkit.text import plural
@@ -136,7 +134,7 @@ def worker_command(
         await worker.work()
 
     _log_lines()
-    with report_errors(), Interruption() as interruption:
+    with Interruption() as interruption:
         asyncio.run(work(interruption))
     return OK
 
@@ -179,13 +177,18 @@ async def _check(worker: Worker) -> int:
 @script_options("agents, commands and people")
 @model_options
 @max_cost_option("The cost limit of this run, or of all runs of a batch.")
-@click.option(
-    "--batch", type=PATH, metavar="FILE", help="Submit a run for each line, as `run --batch` does."
-)
-@click.option("--key", default="", metavar="PATH", help="With --batch: as with `run`.")
-@click.option(
-    "-o", "results", type=PATH, metavar="FILE",
-    help="With --batch: the file that `run --batch` will write.",
+@gather(
+    "batches",
+    BatchOptions,
+    click.option(
+        "--batch", type=PATH, metavar="FILE",
+        help="Submit a run for each line, as `run --batch` does.",
+    ),
+    click.option("--key", default="", metavar="PATH", help="With --batch: as with `run`."),
+    click.option(
+        "-o", "results", type=PATH, metavar="FILE",
+        help="With --batch: the file that `run --batch` will write.",
+    ),
 )  # fmt: skip
 @click.option(
     "--needs", multiple=True, callback=_labels, metavar="LABEL,…",
@@ -193,16 +196,11 @@ async def _check(worker: Worker) -> int:
 )  # fmt: skip
 def submit_command(
     target: str,
-    input_file: str | None,
-    sets: tuple[str, ...],
-    set_json: tuple[str, ...],
-    script: Path | None,
-    case: str | None,
+    given: Given,
+    scripted: Scripted,
     changes: AgentChanges | None,
     max_cost: float | None,
-    batch: Path | None,
-    key: str,
-    results: Path | None,
+    batches: BatchOptions,
     needs: tuple[str, ...],
 ) -> int:
     """Leave a new run of MACHINE, or RUN, to workers; the ids are printed.
@@ -211,29 +209,22 @@ def submit_command(
     answered, when its time has come, or when the worker that drove it is gone.
     """
     machine = machine_or_run(target)
-    options = (input_file, *sets, *set_json, script, case, changes, max_cost, batch)
     if isinstance(machine, str):
         run = machine
-        if any(option is not None for option in options):
-            raise Stop(USAGE, "error: a run that exists has its inputs: only add `--needs`")
+        options = (given != Given(), scripted != Scripted(), changes, batches.batch)
+        if any(options) or max_cost is not None:
+            raise misuse("a run that exists has its inputs: only add `--needs`")
         return with_app(lambda app: _hand_over(app, run, needs))
-    if batch is None and (key or results):
-        raise Stop(USAGE, "error: `--key` and `-o` are only for batches: add `--batch FILE`")
-    changed = load_changed(machine, changes, None if batch else max_cost)
-    loaded = in_own_folder(changed, machine)
-    played = load_script(script, case, machine)
-    if played is not None:
-        refuse_misnamed(loaded.machine, played.scenario)
-    if batch is not None:
-        record = parse_record(loaded.machine.input)
-        shared = inputs_from_options(record, input_file, sets, set_json)
-        lines = Batch(loaded.machine, batch, results, shared, key)
-        warn_of_secrets(loaded.machine, shared)
+    batches.refuse_alone()
+    loaded = in_own_folder(load_changed(machine, changes, max_cost), machine)
+    played = load_fitting(scripted, loaded.machine, machine)
+    if (lines := batches.of(loaded.machine, given)) is not None:
+        warn_of_secrets(loaded.machine, lines.shared)
         return with_app(
             lambda app: _submit_lines(app, loaded, lines, played, needs, max_cost),
             makes_journal=True,
         )
-    inputs = read_inputs(loaded.machine, input_file, sets, set_json)
+    inputs = read_inputs(loaded.machine, given)
     warn_of_secrets(loaded.machine, inputs)
     limits = {} if max_cost is None else {"cost_usd": max_cost}
 
@@ -265,9 +256,9 @@ async def _submit_lines(
     refused = 0
     if max_cost is not None:
         if app.journal.limits is None:
-            raise Stop(
-                USAGE, "error: only a database holds workers to one `--max-cost`: name it by "
-                "`--journal`, or write `limits:` into the machine",
+            raise misuse(
+                "only a database holds workers to one `--max-cost`: name it by "
+                "`--journal`, or write `limits:` into the machine"
             )  # fmt: skip
         await app.journal.limits.open_account(batch.name, max_cost, 0.0)
 
@@ -292,7 +283,7 @@ async def _submit_lines(
 @run_argument()
 @slice_option
 @driving_options
-def advance_command(run: str, slice_s: float, output: str, notify: tuple[str, ...]) -> int:
+def advance_command(run: str, slice_s: float, driving: Driving) -> int:
     """Drive RUN for a slice of time, for an engine that calls this again and again.
 
     It ends as `resume` does, or with 75: another process drives the run, or its slice is over.
@@ -305,4 +296,4 @@ def advance_command(run: str, slice_s: float, output: str, notify: tuple[str, ..
         except RunBusy as busy:
             raise Stop(DUE_AGAIN, str(busy)) from busy
 
-    return drive(output, start, notify, slice_s)
+    return drive(start, driving, slice_s)

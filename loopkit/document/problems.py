@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal
 
-from loopkit.values import Value
+from loopkit.text import mask_keys
+from loopkit.values import Value, force_setattr
 
 Severity = Literal["error", "warning", "note"]
 
@@ -57,6 +58,9 @@ class Problem(Value, frozen=True):
     severity: Severity = "error"
     also: tuple[tuple[str, Span], ...] = ()
     """Further places, each with a label: ("first defined here", span)."""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "message", mask_keys(self.message))
 
 
 class ProblemsFound(Exception):
@@ -136,7 +140,8 @@ def render(
     """
     # Columns are counted without a byte order mark, as editors show them.
     read = ((file, text.removeprefix("\ufeff")) for file, text in sources.items() if text)
-    lines = _Excerpts({file: LINE_BREAK.split(text) for file, text in read}, columns)
+    rows = {file: LINE_BREAK.split(mask_keys(text)) for file, text in read}
+    lines = _Excerpts(rows, columns)
     return "\n\n".join(_blocks(sorted(problems, key=place_of), lines))
 
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from loopkit.document.document import Document, Node
 from loopkit.document.parser import Builder, ParserGaveUp
-from loopkit.document.problems import MAX_BYTES, Problem, ProblemsFound, Span, mistake, place_of
+from loopkit.document.problems import (
+    MAX_BYTES,
+    Problem,
+    ProblemsFound,
+    Span,
+    mistake,
+    place_of,
+    render,
+)
 from loopkit.document.text import SourceText, obstacles
 from loopkit.values import Value
 
@@ -56,6 +65,23 @@ def read_file(path: Path, shown_as: str | None = None) -> Document:
     # A name with bytes that are no UTF-8 could be neither printed nor kept.
     file = os.fsencode(shown_as or path).decode(errors="backslashreplace")
     return read(decode(read_bytes(path, file), file), file)
+
+
+def text_of(file: str) -> str:
+    """What a reader is shown of a file that problems name; empty where it can't be read."""
+    try:
+        with open(file, encoding="utf-8-sig", errors="replace") as stream:
+            # The problem may be that it has no end.
+            return stream.read(MAX_BYTES)
+    except (OSError, ValueError):
+        # Standard input, or a file that was removed: the place is shown without its line.
+        return ""
+
+
+def render_found(problems: Sequence[Problem], columns: int | None = None) -> str:
+    """The problems as `render` prints them, with the lines of their files as they are now."""
+    files = {problem.span.file for problem in problems if problem.span is not None}
+    return render(problems, {file: text_of(file) for file in files}, columns)
 
 
 def read_bytes(path: Path, file: str) -> bytes:

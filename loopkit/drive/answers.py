@@ -55,7 +55,7 @@ from loopkit.machine.edges import OF_REVISIONS, limit_of
 from loopkit.machine.program import AgentAsked
 from loopkit.outside.redaction import redactor
 from loopkit.outside.trees import Folder, TooLarge, read_tree
-from loopkit.outside.workspace import FileMark, OutsideWorkspace, resolve_inside, was_written_since
+from loopkit.outside.workspace import OutsideWorkspace, resolve_inside, was_written_since
 from loopkit.text import HALF, is_broken, one_line
 from loopkit.text.run_ids import delivery_line
 
@@ -379,7 +379,7 @@ def delivery_may_differ(run: RunState, delivery: Delivery) -> bool:
     try:
         if wanted.form == "file":
             path = resolve_inside(Path(wanted.workspace), wanted.path)
-            return was_written_since(path, FileMark.of_text(wanted.before))
+            return was_written_since(path, wanted.before)
         captured = run.captured[run.open_calls[wanted.call].task]
         root = Path(os.path.realpath(wanted.workspace))
         own = run.isolated.values()
@@ -406,8 +406,7 @@ async def take_delivery(active: ActiveRun, delivery: Delivery, _: bool) -> Seque
         task = active.state.open_calls[wanted.call].task
         written = await (await watch_folder(active, folder, output, wanted.path, task))()
     elif wanted.form == "file":
-        before = FileMark.of_text(wanted.before)
-        written = await asyncio.to_thread(read_written, folder, wanted.path, before)
+        written = await asyncio.to_thread(read_written, folder, wanted.path, wanted.before)
     given = Reply(delivery.text or "", findings=found)
     reply = reply_event(active.redact, request, given, written, files, 0.0)
     active.stage(reply.replace(by=delivery.by))

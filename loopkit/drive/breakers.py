@@ -63,7 +63,7 @@ class Breakers:
         self._probed: set[str] = set()
         self._rates = rates
         self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._wanted, self._granted, self._calls = Counter[str](), Counter[str](), Counter[str]()
+        self._calls = Counter[str]()
         self._next: defaultdict[str, float] = defaultdict(float)
         self._used_until: defaultdict[str, float] = defaultdict(float)
 
@@ -86,23 +86,15 @@ class Breakers:
             await self._give_back(provider, rate)
 
     async def _seconds_to_turn(self, provider: str, rate: Rate, now: float) -> float:
-        """Of all calls that wait the turns are asked for together."""
-        self._wanted[provider] += 1
-        try:
-            async with self._asking[provider]:
-                if not self._granted[provider] and self._next[provider] <= now:
-                    wanted = self._wanted[provider]
-                    granted, wait_s = await self._take(provider, wanted, rate, now)
-                    if granted < wanted:
-                        self._next[provider] = now + max(wait_s, TURN_S)
-                    self._granted[provider] = granted
-                    self._calls[provider] += granted
-                if not self._granted[provider]:
-                    return max(self._next[provider] - now, TURN_S)
-                self._granted[provider] -= 1
-                return 0.0
-        finally:
-            self._wanted[provider] -= 1
+        """One call asks at a time, and none before the time that the last one was told."""
+        async with self._asking[provider]:
+            wait_s = self._next[provider] - now
+            if wait_s <= 0:
+                granted, wait_s = await self._take(provider, 1, rate, now)
+                self._calls[provider] += granted
+                wait_s = 0.0 if granted else max(wait_s, TURN_S)
+                self._next[provider] = now + wait_s
+            return wait_s
 
     async def _give_back(self, provider: str, _: Rate) -> None:
         self._calls[provider] -= 1

@@ -65,6 +65,8 @@ from loopkit.values import NOTHING, Value
 
 T = TypeVar("T")
 ACTION_WIDTH = 300
+MOST_ACTIONS = 1_000
+"""Of one call; what a program does after these is not stored."""
 LOOK_AGAIN_S = 0.3
 """How often is asked what other processes have used of an account."""
 
@@ -157,6 +159,7 @@ class Caller:
         self.request = request
         self.turns = request.messages
         self.passed: list[GivenUp] = []
+        self.actions = 0
 
     @property
     def task(self) -> Task | None:
@@ -242,7 +245,7 @@ class Caller:
             else:
                 await active.budget.line.enter(self._admit, active.wait_for)
             await active.append()
-            request.report = self._store_action
+            request.report, self.actions = self._store_action, 0
             self._go_on_in_session()
             started = active.clock.monotonic()
             try:
@@ -377,6 +380,9 @@ class Caller:
     async def _store_action(self, action: Action, session: str | None) -> None:
         """Store what a program does at once: people follow it, and a call that fails after it can
         go on in its session."""
+        self.actions += 1
+        if self.actions > MOST_ACTIONS:
+            return
         active, clean = self.active, partial(storable_text, self.active.redact)
         acted = Acted(
             key=self.request.key,

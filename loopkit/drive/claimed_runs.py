@@ -5,7 +5,6 @@ A validator run by itself is one of them: a machine of two states around it.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
@@ -31,7 +30,6 @@ from loopkit.drive.advance import advance
 from loopkit.drive.breakers import Breakers, SharedBreakers, rates_in
 from loopkit.drive.inbox import cancellation
 from loopkit.drive.isolation import in_tree_above, own_tree, workspace
-from loopkit.drive.judging import answer_without_rules
 from loopkit.drive.limits import Account, Budget
 from loopkit.drive.notify import alert_listener
 from loopkit.drive.replies import make_artifact
@@ -48,7 +46,7 @@ from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.load import Loaded, with_machine
 from loopkit.language.machine import Machine
 from loopkit.language.states import FinalState
-from loopkit.language.states.kinds import RenderState, ValidateState
+from loopkit.language.states.kinds import ValidateState
 from loopkit.language.states.state import Output, RenderOutput
 from loopkit.language.template.sandbox import MAX_OUTPUT
 from loopkit.language.transitions import Transition
@@ -127,7 +125,8 @@ class ClaimedRuns(StoredRuns):
         await self._store(started.definition, definition.resolved)
         played = machine, definition.digest, scenario
         active = await self._active(claim, RunState(), *played, is_driven=needs is None)
-        active.stage(started.replace(artifacts=_first_artifacts(machine, started.input)))
+        first = (*_first_artifacts(machine, started.input), *started.artifacts)
+        active.stage(started.replace(artifacts=tuple({one.name: one for one in first}.values())))
         if needs is None and self._players(*played).calls_models:
             # The library behind models takes seconds to load, and the run can be seen meanwhile.
             await active.append()
@@ -191,9 +190,6 @@ class ClaimedRuns(StoredRuns):
 
     async def drive(self, active: ActiveRun) -> RunState:
         """Advance a run, release it, and return the state in which it stopped."""
-        if (task := asyncio.current_task()) is not None:
-            # For whoever wants to know what blocks the event loop.
-            task.set_name(f"run {active.claim.run}")
         try:
             async with self._within_batch(active):
                 await advance(active)
@@ -331,8 +327,6 @@ async def _trees_for_children(parent: ActiveRun) -> Mapping[str, str]:
     return {**parent.trees_above, **own}
 
 
-TEXT_INPUT = "text_to_judge"
-IMPORT_STATE = "text_to_judge_import"
 VERDICT_STATE = "text_to_judge_verdict"
 JUDGED = "artifact_to_judge"
 """The artifact of a validator by which no state judges."""
@@ -387,30 +381,25 @@ class StandaloneValidator:
 
     @cached_property
     def judging(self) -> Loaded:
-        """A machine that imports a text or data, and judges it by this validator."""
+        """A machine that begins with a text or data, and judges it by this validator."""
         machine, written = self.machine, self.machine.validators[self.name]
-        imports = RenderState(
-            render=f"{{{{ input.{TEXT_INPUT} }}}}", output=self._output, next=VERDICT_STATE
-        )
+        done = "text_to_judge_done"
         judges = ValidateState(
             validate_=self.artifact,
             by=(self.name,),
             transitions=(
-                Transition(guard="incomplete", target="text_to_judge_done"),
-                Transition(target="text_to_judge_done"),
+                Transition(guard="incomplete", target=done),
+                Transition(guard="infeasible", target=done),
+                Transition(target=done),
             ),
         )
-        done = FinalState(final="success")
         changed = machine.model_copy(
             update={
-                "states": {
-                    IMPORT_STATE: imports,
-                    VERDICT_STATE: judges,
-                    "text_to_judge_done": done,
-                },
+                "artifacts": {**machine.artifacts, self.artifact: ""},
+                "states": {VERDICT_STATE: judges, done: FinalState(final="success")},
                 "validators": {**machine.validators, self.name: _without_baseline(written)},
                 "agents": {n: agent for n, agent in machine.agents.items() if n in self.asks},
-                "initial": IMPORT_STATE,
+                "initial": VERDICT_STATE,
                 # No state of the machine wrote the text, so none can have to fix it.
                 "origins": (),
                 "limits": machine.limits.model_copy(update={"then": None}),
@@ -423,39 +412,18 @@ class StandaloneValidator:
         if len(text) > MAX_OUTPUT:
             told = f"the text has {len(text):,} characters"
             raise NoReport(f"{told}; at most {MAX_OUTPUT:,} can be judged")
-        if self.author is None:
-            return Artifact(name=self.artifact, author=IMPORT_STATE, attempt=1, text=text)
-        reply = Replied(key=IMPORT_STATE, text=text, usage=Usage())
-        return make_artifact(
-            reply, self.author, self._output, IMPORT_STATE, 1, self.machine.patterns
-        )
-
-    def report_without_rules(self, artifact: Artifact) -> Report | None:
-        """The report on an artifact that is not judged by rules, such as faulty data; else None."""
-        if not (artifact.infeasible or artifact.fault):
-            return None
-        answer = answer_without_rules(artifact, self.machine.levels)
-        return Report(
-            state=VERDICT_STATE,
-            artifact=artifact.name,
-            author=artifact.author,
-            attempt=artifact.attempt,
-            verdict="infeasible" if answer.verdict == "infeasible" else "fail",
-            answers=(answer,),
-            findings=answer.findings,
-            reason=answer.reason,
-        )
+        reply, patterns = Replied(key="", text=text, usage=Usage()), self.machine.patterns
+        made = make_artifact(reply, self.author, self._output, "", 1, patterns)
+        return made.replace(version=1)
 
     def by_itself(self, report: Report) -> Report:
         """The report without the names of what is only there to judge the text."""
         artifact = "" if report.artifact == JUDGED else report.artifact
-        return report.replace(state="", author="", artifact=artifact)
+        return report.replace(state="", artifact=artifact)
 
-    def inputs(self, artifact: Artifact, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The input that the judging machine starts with; missing values are None."""
-        fields = parse_record(self.machine.input).fields or {}
-        judged = artifact.data if artifact.is_data else artifact.text
-        return {**dict.fromkeys(fields), **inputs, TEXT_INPUT: judged}
+        return {**dict.fromkeys(parse_record(self.machine.input).fields or {}), **inputs}
 
 
 def _first_artifacts(machine: Machine, given: Mapping[str, Any]) -> tuple[Artifact, ...]:

@@ -53,7 +53,6 @@ from loopkit.outside.trees import (
     read_tree,
 )
 from loopkit.outside.workspace import (
-    FileMark,
     OutsideWorkspace,
     UnreadableArtifact,
     UnusableWorkspace,
@@ -169,10 +168,10 @@ def trees_of(active: ActiveRun) -> Path:
 
 
 async def keep_tree(
-    active: ActiveRun, folder: Folder, known: Tree | None = None, **how: bool
+    active: ActiveRun, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
 ) -> Tree:
     """Keep a folder for the run (see `Contents.keep`); raises CallFailed."""
-    keep = partial(active.contents.keep, active.state.run, folder, known, **how)
+    keep = partial(active.contents.keep, active.state.run, folder, known, is_trusted=is_trusted)
     with reading(repr(str(folder.root))):
         return await asyncio.to_thread(keep)
 
@@ -317,7 +316,7 @@ async def watch_folder(
             active, task, output.name, watched.place, tree.times, tree=tree.digest,
             relative=relative, ignored=watched.folder.ignore, linked=dict(tree.linked),
         )  # fmt: skip
-    return partial(asyncio.to_thread, watched.change, before)
+    return partial(asyncio.to_thread, watched.change, before, output.may_be_missing)
 
 
 class _Watched:
@@ -349,10 +348,17 @@ class _Watched:
     def _keep(self, known: Tree | None) -> Tree:
         return self._active.contents.keep(self._active.state.run, self.folder, known)
 
-    def change(self, before: Captured) -> Written:
-        written = self.read(
-            before, lambda tree: before.tree == tree.digest and before.times == tree.times
-        )
+    def change(self, before: Captured, is_all: bool) -> Written:
+        """What the folder has after the work, or the fault that nothing was changed.
+
+        If it `is_all` that the work can leave, what earlier attempts have changed counts as well.
+        """
+
+        def is_unchanged(tree: Tree) -> bool:
+            has_work = is_all and tree.digest != (self._original or before.tree)
+            return not has_work and (before.tree, before.times) == (tree.digest, tree.times)
+
+        written = self.read(before, is_unchanged)
         return written or Written(fault=f"nothing in {self._named} was changed in this attempt")
 
     def read(self, before: Captured, is_known: Callable[[Tree], bool]) -> Written | None:
@@ -426,14 +432,10 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
             folder = in_tree_above(active, folder)
         return folder if asked == "none" else await own_tree(active, folder, asked)
     with reading():
-        known, relative = place_of(active, written)
+        known = place_of(active, written)
         folder = in_tree_above(active, known)
-        if written.create or active.occupancy.makes_folders:
-            folder = prepare(folder)
-        else:
-            state = active.contents.folder
-            before = Path.cwd() if state is None else state.parent
-            folder = existing(folder, relative, written.path, active.folder, before)
+        is_made = written.create or active.occupancy.makes_folders
+        folder = prepare(folder) if is_made else existing(folder)
     if (kind := written.isolate if asked == "none" else asked) != "none":
         return await own_tree(active, folder, kind)
     if writes and active.contents.folder is not None and folder == known:
@@ -441,13 +443,13 @@ async def workspace(active: ActiveRun, own: Workspace | None, *, writes: bool = 
     return folder
 
 
-def place_of(active: ActiveRun, own: Workspace) -> tuple[Path, str]:
-    """Where a workspace is, whatever tree stands for it, and its path; raises OutsideWorkspace."""
+def place_of(active: ActiveRun, own: Workspace) -> Path:
+    """Where a workspace is, whatever tree stands for it; raises OutsideWorkspace."""
     relative = render(active.program, active.state, own.path).strip()
     root, rest = from_above(active.folder, relative, own.path)
     if rest == ".":
-        return root, relative
-    return active.occupancy.find(root, rest, partial(_has_used, active)), relative
+        return root
+    return active.occupancy.find(root, rest, partial(_has_used, active))
 
 
 def _has_used(active: ActiveRun, place: Path) -> bool:
@@ -495,17 +497,17 @@ def output_file(folder: Path, relative: str, *, is_made: bool = True) -> Path:
 
 async def file_before(
     active: ActiveRun, folder: Path, relative: str, artifact: str, task: str
-) -> FileMark:
+) -> str:
     """The mark of an output file before the work began, also after tries that were lost."""
     place = folder / relative
     known = active.state.captured.get(task)
     if known is None or known.tree or known.place != str(place):
         before = await asyncio.to_thread(mark, output_file(folder, relative))
-        known = _capture(active, task, artifact, str(place), before.to_text())
-    return FileMark.of_text(known.times)
+        known = _capture(active, task, artifact, str(place), before)
+    return known.times
 
 
-def read_written(folder: Path, relative: str, before: FileMark) -> Written:
+def read_written(folder: Path, relative: str, before: str) -> Written:
     if not was_written_since(folder / relative, before):
         return Written(fault=f"{relative} was not written in this attempt")
     try:

@@ -227,8 +227,9 @@ def _suspension(active: ActiveRun, due: _Due, failure: Failure) -> Suspended:
 def answer_without_rules(artifact: Artifact, levels: Severities) -> Answer:
     if artifact.infeasible:
         because = f": {artifact.infeasible_because}" if artifact.infeasible_because else ""
-        reason = f"`{artifact.author}` declared that it can't be done{because}"
-        return Answer(validator=artifact.author, verdict="infeasible", reason=reason)
+        author = artifact.author or "author"
+        reason = f"`{author}` declared that it can't be done{because}"
+        return Answer(validator=author, verdict="infeasible", reason=reason)
     # No rule is run on a faulty artifact.
     findings = fault_findings(artifact, levels.worst)
     return Answer(validator=OF_ARTIFACT, verdict="fail", findings=findings)

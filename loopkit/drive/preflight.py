@@ -13,7 +13,6 @@ from loopkit.agents.model.keys import is_only_way, needed_variables
 from loopkit.agents.model.pricing import provider_of
 from loopkit.agents.players import Cast, Functions, casts_of
 from loopkit.agents.port import NotRunnable
-from loopkit.journal.files import state_folder
 from loopkit.language.agents import Agent, CommandAgent
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.agents.model import ModelAgent
@@ -29,7 +28,7 @@ from loopkit.language.validators import Rule, rules_of
 from loopkit.language.validators.command import CommandRule
 from loopkit.machine.program import flat_facts, validators_of
 from loopkit.outside.processes import command_environment, may_start
-from loopkit.outside.workspace import PATHS_START, from_above, remedy_for_missing
+from loopkit.outside.workspace import MAKE_IT, PATHS_START, from_above
 from loopkit.scenario.script import Parts
 from loopkit.text import plural
 
@@ -133,6 +132,7 @@ class _Wanted:
             state, used = machine.states[name], machine.workspaces_at(name)
             output = state.output_at(name)
             is_kept = state.isolates or (output is not None and output.folder is not None)
+            is_kept = is_kept or any(agent.protected for agent in machine.agents_at(name))
             if is_kept or any(own is not None and own.isolate != "none" for own in used):
                 yield _program("git", "folders are kept with it", (), is_sure=True)
 
@@ -143,9 +143,7 @@ class _Wanted:
             place = place_of(own, start, self.inputs)
             if place is not None and not own.create:
                 lack = "" if place.is_dir() else "does not exist"
-                told = (_filled(own.path, self.inputs) or own.path, own.path)
-                remedy = remedy_for_missing(*told, start, state_folder().parent)
-                yield Need(f"workspace {place}", lack, PATHS_START, remedy, is_sure=True)
+                yield Need(f"workspace {place}", lack, PATHS_START, MAKE_IT, is_sure=True)
 
     def _ask(self, agent: str, *, is_sure: bool) -> None:
         if agent in self.cast.machine.agents:

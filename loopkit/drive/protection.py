@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from loopkit.drive.active import ActiveRun
@@ -21,7 +22,8 @@ from loopkit.journal.files import STATE_FOLDER
 from loopkit.outside.trees import (
     Conflicts,
     Folder,
-    changed_on_purpose,
+    changed_files,
+    is_by_the_way,
     printable_path,
     read_tree,
 )
@@ -60,10 +62,12 @@ async def undo_changes(active: ActiveRun) -> tuple[Finding, ...]:
     folder, wanted = _folder(active, known), active.contents.tree(known.tree)
     with reading(repr(known.place)):
         now = await asyncio.to_thread(read_tree, folder, wanted)
-    files = tuple(map(printable_path, changed_on_purpose(wanted, now)))
+    files = tuple(map(printable_path, changed_files(wanted, now, is_by_the_way)))
     kept = ""
     if now.digest != wanted.digest:
-        kept = (await keep_tree(active, folder, wanted, leaves_out=True)).digest
+        # A pipe, or a new link to a file outside, can't be kept, and has to go all the same.
+        with suppress(CallFailed):
+            kept = (await keep_tree(active, folder, wanted)).digest
         try:
             await write(active, folder.root, now, wanted, ignored_may_go=True)
         except Conflicts as strange:

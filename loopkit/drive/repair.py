@@ -6,8 +6,6 @@ to go on with a run that is over.
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,8 +22,7 @@ from loopkit.document.problems import Problem, ProblemsFound, did_you_mean
 from loopkit.drive.stored_runs import differences
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Repaired
-from loopkit.engine.payloads import Change
-from loopkit.engine.revisions import after_edge, has_room
+from loopkit.engine.revisions import after_edge
 from loopkit.engine.state import RunState
 from loopkit.engine.telemetry import usd_without_held
 from loopkit.language.datatypes.datatype import DataType, default_fault
@@ -171,61 +168,7 @@ def repair(run: RunState, old: Machine, wanted: Definition, raised: Mapping[str,
     ahead = run.copy()
     apply(ahead, repaired)
     wanted.refuse(_stuck(fitting, ahead))
-    return repaired.replace(changes=tuple(_with_effects(fitting, ahead, repaired.changes)))
-
-
-USED = ("agents", "validators", "guards", "feedback", "patterns", "models", "mcp")
-
-
-def _with_effects(fitting: Fitting, run: RunState, changes: Iterable[Change]) -> Iterator[Change]:
-    program, front = Program(fitting.new, ""), [run.state]
-    for name in front:
-        edges = program.graph.outgoing.get(name, ())
-        targets = (e.target for e in edges if not e.back or has_room(program, run, e))
-        front += [target for target in dict.fromkeys(targets) if target not in front]
-    users = {*_users(fitting.old), *_users(fitting.new)}
-    for change in changes:
-        effect, place = "", f"{change.place}."
-        concerned = {name for at, name in users if place.startswith(at)} if run.state else set()
-        again = [name for name in front if name in concerned]
-        if any(place.startswith(f"input.{name}.") for name in fitting.run.input):
-            effect = "no effect: the run keeps its input"
-        elif concerned and not again:
-            effect = f"no effect: the run does not come to `{min(concerned)}` any more"
-        elif again and again[0] != run.state and all(name in run.visits for name in again):
-            effect = f"from the next visit of `{again[0]}` on"
-        elif run.state in again:
-            effect = _kept(run, place)
-        yield change.replace(effect=effect)
-
-
-def _users(machine: Machine) -> Iterator[tuple[str, str]]:
-    """The place of everything by which a state works, itself included, with the state."""
-    dumped = machine.model_dump(mode="json", exclude_none=True, by_alias=True)
-    parts = [(f"{s}.{name}.", name, json.dumps(part))
-             for s in USED for name, part in dumped[s].items()]  # fmt: skip
-    for state, written in dumped["states"].items():
-        yield f"states.{state}.", state
-        # The machine that it runs has names of its own.
-        front = [json.dumps({**written, "machine": None})]
-        seen = set()
-        for text in front:
-            for at, name, part in parts:
-                is_named = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
-                if is_named and at not in seen:
-                    seen.add(at)
-                    front.append(part)
-                    yield at, state
-
-
-def _kept(run: RunState, place: str) -> str:
-    begun = run.children.get(run.state, {}).values()
-    is_of_child = ".machine." in place and ".definition.agents." not in place
-    if is_of_child and any(child.started.visit == run.visit for child in begun):
-        return "runs that have begun keep the machine with which they began"
-    prefix = f"{run.state}:{run.visit}:judge:"
-    is_in = any(task.exchanges for name, task in run.tasks.items() if name.startswith(prefix))
-    return "answers of judges that are in are kept" if is_in else ""
+    return repaired
 
 
 def _states(fitting: Fitting) -> Iterator[Misfit]:

@@ -7,26 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from itertools import groupby, zip_longest
-from operator import attrgetter
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import ProblemsFound
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
-    Alerted,
-    Decided,
-    Emitted,
-    Entered,
     Event,
     EventOfOtherVersion,
-    Intended,
-    Kept,
     UnknownEvent,
     Waiting,
-    Worked,
     read_event,
 )
 from loopkit.engine.payloads import Change
@@ -94,12 +86,7 @@ class StoredRuns:
         return state_after(run, await self.events(run))
 
     async def machine_of(self, state: RunState) -> Machine:
-        machine = await definition(self.journal, state.run, state.definition, load_resolved)
-        known = {*machine.states, *machine.agents}
-        named = [*state.visits, *(task.agent.partition(".")[0] for task in state.tasks.values())]
-        if strange := next((name for name in named if name not in known), None):
-            raise RunDamaged(state.run, f"it names `{strange}`, which its machine does not have")
-        return machine
+        return await definition(self.journal, state.run, state.definition, load_resolved)
 
     async def machine_name_of(self, state: RunState) -> Path:
         return await definition(self.journal, state.run, state.definition, file_of_definition)
@@ -176,12 +163,6 @@ class StoredRuns:
                 async for inner in self._family(await self.state_of(begun.child), at):
                     yield inner
 
-    async def lost_time(self, state: RunState) -> float:
-        """The seconds of work of open children that a process did not count because of a kill."""
-        inner = [each.run async for _, each in self._family(state) if each is not state]
-        spans = [span for run in inner for span in spans_of(await self.events(run))]
-        return seconds_in(spans, last_counted(await self.events(state.run))) if spans else 0.0
-
 
 def open_children(state: RunState) -> list[Child]:
     """The children of a run that were begun and, as far as it knows, have not ended, in order."""
@@ -212,7 +193,6 @@ class ReadState:
     def __init__(self, run: str, *, is_counted: bool = True) -> None:
         self._run = run
         self._state = RunState()
-        self._before: Event | None = None
         if not is_counted:
             self._state.counted = None
 
@@ -221,9 +201,7 @@ class ReadState:
         state = self._state
         for each in new:
             try:
-                _refuse_misplaced(state, self._before, each.event)
                 apply(state, each.event)
-                self._before = each.event
             except LookupError as error:
                 cause = "does not follow from those before it"
                 named = f"record {each.seq} (`{each.event.type}`)"
@@ -232,21 +210,6 @@ class ReadState:
             named = f"its start names run `{state.run}`"
             raise RunDamaged(self._run, named if state.run else "nothing says how it started")
         return state
-
-
-def _refuse_misplaced(state: RunState, before: Event | None, event: Event) -> None:
-    """Raise LookupError if an event belongs to another state, or to work that is missing."""
-    match event:
-        case Intended() | Worked() | Kept():
-            follows = event.state == state.state
-        case Decided():
-            follows = event.source == state.state and isinstance(before, Worked | Kept)
-        case Entered():
-            follows = event.by is None or isinstance(before, Decided | Alerted | Emitted)
-        case _:
-            follows = True
-    if not follows:
-        raise LookupError(event.type)
 
 
 async def definition(journal: Journal, run: str, digest: str, read: Callable[[str], T]) -> T:
@@ -280,33 +243,6 @@ def file_if_changed(resolved: str, path: Path | None) -> Path | None:
 
 def note_of_change(file: Path) -> str:
     return f"{file} has changed since this run read it, and the run keeps what it has"
-
-
-Span: TypeAlias = tuple[float, float]
-"""When something began and ended, in Unix seconds."""
-
-
-def spans_of(history: Iterable[Stored]) -> Iterator[Span]:
-    """When each process that drove a run wrote its first and its last record."""
-    for _, group in groupby(history, attrgetter("epoch")):
-        at = [stored.at for stored in group]
-        yield min(at), max(at)
-
-
-def last_counted(history: Iterable[Stored]) -> float:
-    """When a run last recorded time of its own; 0 if it never did."""
-    counted = (s.at for s in history if getattr(s.event, "time_s", 0.0) > 0)
-    return max(counted, default=0.0)
-
-
-def seconds_in(spans: Sequence[Span], since: float) -> float:
-    """The seconds that lie in any of these spans, from `since` on."""
-    seconds, counted_to = 0.0, since
-    for began, ended in sorted(spans):
-        if ended > counted_to:
-            seconds += ended - max(began, counted_to)
-            counted_to = ended
-    return seconds
 
 
 WIDTH = 120

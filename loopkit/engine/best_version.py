@@ -81,9 +81,8 @@ def go_back(run: RunState, event: Best) -> RunState:
     Attempts, counters and what guards read go on; so do the rounds that tell whether revising has
     stalled.
     """
-    best = run.rounds_at[event.state].of_attempt(
-        attempt_at(event.author, event.attempt, event.made_from)
-    )
+    attempt = attempt_at(event.author, event.attempt, event.made_from)
+    best = run.rounds_at[event.state].by_attempt[attempt]
     others = {n: artifact for n, artifact in run.artifacts.items() if n not in event.artifacts}
     defer_feedback(run, lambda _: True)
     restore(run, best.snapshot)

@@ -47,7 +47,7 @@ from loopkit.engine.payloads import Artifact, Deferral
 from loopkit.engine.questions import apply_answer
 from loopkit.engine.records import Usage
 from loopkit.engine.revisions import after_edge
-from loopkit.engine.rounds import Log, Round, Rounds
+from loopkit.engine.rounds import Round, Rounds
 from loopkit.engine.state import Child, Exchange, RunState, Task, opening_of_last_turn
 from loopkit.engine.telemetry import Figures
 from loopkit.engine.template_values import defer_feedback
@@ -70,7 +70,7 @@ def apply(state: RunState, event: Event, happened: list[Event] | None = None) ->
     if happened is not None:
         happened.append(event)
     if state.counted is not None and event.type in Figures.TAKEN:
-        state.counted = state.counted.plus(event)
+        state.counted = (*state.counted, event)
     if (change := CHANGES.get(type(event))) is not None:
         change(state, event)
 
@@ -130,11 +130,13 @@ def _act(state: RunState, event: Acted) -> None:
 
 
 def _reply(state: RunState, event: Replied) -> None:
+    # Nothing is decided by it, and it may be long.
+    event = event.replace(stream="") if event.stream else event
     intent = state.open_calls.pop(event.key)
     with_whom = (intent.state, intent.agent)
-    exchanges = state.conversations.get(with_whom) if intent.role in OF_AUTHORS else None
+    exchanges = state.conversations.get(with_whom, ()) if intent.role in OF_AUTHORS else ()
     task, before = state.tasks[intent.task], None
-    if exchanges is not None and state.is_revision and exchanges.last.task != intent.task:
+    if exchanges and state.is_revision and exchanges[-1].task != intent.task:
         before = opening_of_last_turn(exchanges)
     exchange = Exchange(
         intent.prompt,
@@ -148,13 +150,12 @@ def _reply(state: RunState, event: Replied) -> None:
     if event.prompt_cut:
         state.cut_short |= {intent.agent}
     if intent.role in OF_AUTHORS:
-        state.conversations[with_whom] = (
-            Log([exchange]) if exchanges is None else exchanges.plus(exchange)
-        )
+        state.conversations[with_whom] = (*exchanges, exchange)
     _end_call(state, intent, event)
 
 
 def _fail(state: RunState, event: Failed) -> None:
+    event = event.replace(stream="") if event.stream else event
     intent = state.open_calls.pop(event.key)
     state.tasks[intent.task] = task = state.tasks[intent.task].after_failure(event)
     if event.begins_anew:
@@ -162,7 +163,7 @@ def _fail(state: RunState, event: Failed) -> None:
         with_whom = (intent.state, intent.agent)
         state.conversations.pop(with_whom, None)
         if task.exchanges:
-            state.conversations[with_whom] = Log(list(task.exchanges))
+            state.conversations[with_whom] = task.exchanges
     _end_call(state, intent, event)
 
 
@@ -280,7 +281,7 @@ def _report(state: RunState, report: Report) -> None:
         judged = state.artifacts[report.artifact]
         number = len(state.rounds)
         entry = Round(report, judged, state.artifacts, state.reports, number)
-        state.rounds = state.rounds.plus(entry)
+        state.rounds = (*state.rounds, entry)
         state.rounds_at = rounds = state.rounds_at.copy()
         rounds[report.state] = (rounds.get(report.state) or Rounds()).plus(entry)
 
@@ -368,7 +369,7 @@ def _decide(state: RunState, event: Decided) -> None:
     if event.left_because is not None:
         state.left_because = event.left_because
     state.is_revision = bool(event.spends)
-    state.route = state.route.plus(event.edge)
+    state.route = (*state.route, event.edge)
     state.then_used = state.then_used or event.edge == f"{event.source}.limit"
 
 
@@ -393,7 +394,7 @@ def _repair(state: RunState, event: Repaired) -> None:
     state.repairs += 1
     state.input = {**state.input, **event.input}
     state.limits = {name: v for name, v in state.limits.items() if name not in event.limits}
-    state.route = Log([event.edges.get(edge, edge) for edge in state.route])
+    state.route = tuple([event.edges.get(edge, edge) for edge in state.route])
     if state.entered_by is not None:
         state.entered_by = event.edges.get(state.entered_by, state.entered_by)
     _rename_edges(state, event.edges)

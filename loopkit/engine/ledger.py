@@ -34,7 +34,7 @@ from loopkit.engine.findings import (
 from loopkit.engine.findings import verdict_of as verdict_of_findings
 from loopkit.engine.payloads import Artifact
 from loopkit.engine.records import WORST_CLASS, VersionId
-from loopkit.engine.rounds import Earlier, Round, what_blocks
+from loopkit.engine.rounds import Round, Rounds, what_blocks
 from loopkit.engine.state import RunState
 from loopkit.language.facts import UNANSWERED, Severities
 from loopkit.language.states.kinds import ValidateState
@@ -50,7 +50,7 @@ def complete(
     name: str,
     artifact: Artifact,
     panel: Panel,
-    earlier: Earlier,
+    earlier: Rounds,
     made_from: dict[str, int],
 ) -> Report:
     """The report of one round."""
@@ -122,7 +122,7 @@ def is_repeated(artifact: Artifact, last: Round | None, made_from: Mapping[str, 
 def with_repetition(
     findings: tuple[Finding, ...],
     artifact: Artifact,
-    earlier: Earlier,
+    earlier: Rounds,
     made_from: Mapping[str, int],
     origins: Origins | None,
 ) -> tuple[Finding, ...]:
@@ -200,7 +200,7 @@ def as_advice(answer: Answer, levels: Severities, but: Container[str] = ()) -> A
 
 
 def settle(
-    answers: Sequence[Answer], earlier: Earlier, state: ValidateState, levels: Severities
+    answers: Sequence[Answer], earlier: Rounds, state: ValidateState, levels: Severities
 ) -> tuple[Answer, ...]:
     """The answers after `settle_after` rounds: findings that are new by then do not block.
 
@@ -360,7 +360,7 @@ def sources_of(program: Program, run: RunState, artifact: Artifact) -> list[Arti
 
 
 def with_status(
-    findings: Sequence[Finding], earlier: Earlier, before: Iterable[Finding]
+    findings: Sequence[Finding], earlier: Rounds, before: Iterable[Finding]
 ) -> tuple[Finding, ...]:
     """The findings of a round, each with its status by the rounds before.
 
@@ -371,15 +371,15 @@ def with_status(
     last = {finding.id for finding in before}
 
     def status_of(finding: Finding) -> Status:
-        known: Status = "regressed" if earlier.has_found(finding.id) else "new"
+        known: Status = "regressed" if finding.id in earlier.found else "new"
         return "recurring" if finding.id in last else known
 
     return tuple([replace(finding, status=status_of(finding)) for finding in findings])
 
 
-def open_findings_of(validator: str, earlier: Earlier) -> tuple[Finding, ...]:
+def open_findings_of(validator: str, earlier: Rounds) -> tuple[Finding, ...]:
     """The findings of a validator's judges that are open after these rounds."""
-    return tuple(f for f in earlier.line.open if f.rule == OF_JUDGE and validator in f.named_by)
+    return tuple(f for f in earlier.open if f.rule == OF_JUDGE and validator in f.named_by)
 
 
 def no_longer_found(
@@ -459,7 +459,7 @@ def earliest(findings: Iterable[Finding], origins: Origins) -> str | None:
     return next(iter(origins.in_order(found)), None)
 
 
-def has_stalled(earlier: Earlier, now: Report, version: Version, stall: int) -> bool:
+def has_stalled(earlier: Rounds, now: Report, version: Version, stall: int) -> bool:
     """Whether revising made no progress.
 
     True if the work equals that of an earlier attempt; if the artifact is not all of the work,
@@ -468,10 +468,10 @@ def has_stalled(earlier: Earlier, now: Report, version: Version, stall: int) -> 
     """
     ids, blocked_by = what_blocks(now)
     if version.digest:
-        same = earlier.of_work(version.digest)
+        same = (entry for entry in earlier if entry.report.work == version.digest)
         if any(version.is_whole or entry.blocking_ids <= ids for entry in same):
             return True
-    if len(earlier) + 1 < stall or not earlier.has_blocked(blocked_by):
+    if len(earlier) + 1 < stall or blocked_by not in earlier.blocked:
         return False
     # Usually the last set repeats, and then no earlier ones need to be compared.
     last = [entry.blocked_by for entry in islice(reversed(earlier), stall - 1)]

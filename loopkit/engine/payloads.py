@@ -298,5 +298,3 @@ class Change(Record, frozen=True, kw_only=True):
     """The old value, shortened to one line; empty if it was added."""
     after: str = ""
     """The new value, shortened to one line; empty if it was removed."""
-    effect: str = ""
-    """What it changes of what is ahead, in words, where that is not all or nothing at all."""

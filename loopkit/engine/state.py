@@ -27,7 +27,7 @@ from loopkit.engine.events import (
 from loopkit.engine.findings import Report, Verdict
 from loopkit.engine.payloads import Artifact, Deferral, Feedback, HumanAnswer
 from loopkit.engine.records import Record, Usage
-from loopkit.engine.rounds import EMPTY, Earlier, Log, Round, Rounds, attempt_at, best_of
+from loopkit.engine.rounds import Round, Rounds, attempt_at, best_of
 from loopkit.engine.telemetry import Figures
 from loopkit.values import NOTHING, Mutable, Value
 
@@ -192,7 +192,7 @@ class RunState(Mutable):
     verdicts: dict[str, Verdict] = NOTHING
     """The last verdict of each validate state, as guards read it."""
     last_report: Report | None = None
-    rounds: Log[Round] = EMPTY
+    rounds: tuple[Round, ...] = ()
     """The rounds of all validate states, oldest first."""
     returns: Mapping[int, int] = NOTHING
     """By the number of a round: the number of the round that the run had gone back to before."""
@@ -242,12 +242,12 @@ class RunState(Mutable):
     unrestored: Mapping[str, Artifact] = NOTHING
     """Folders that have to be restored as of the round that was picked as the best."""
     restored_in: str = ""
-    conversations: dict[tuple[str, str], Log[Exchange]] = {}
+    conversations: dict[tuple[str, str], tuple[Exchange, ...]] = {}
     """All committed exchanges of each authoring state with each of its agents."""
     adding: Adding | Setting | None = None
     """The last addition of a text to a file."""
     usage: Usage = Usage()
-    counted: Log[Event] | None = EMPTY
+    counted: tuple[Event, ...] | None = ()
     """The events that its figures need; None if its machine never asks for figures."""
     counting: Figures | None = None
     """The figures computed so far, once somebody has asked for them."""
@@ -255,7 +255,7 @@ class RunState(Mutable):
     limits: Mapping[str, Any] = NOTHING
     """Limits that were raised since the start."""
     then_used: bool = False
-    route: Log[str] = EMPTY
+    route: tuple[str, ...] = ()
     """The edges taken, in order."""
     question: Waiting | None = None
     suspended: Suspended | None = None
@@ -299,9 +299,7 @@ class RunState(Mutable):
             total = total.plus(intent.reserved.as_held)
         return total
 
-    def rounds_before(
-        self, state: str, artifact: Artifact, made_from: Mapping[str, int]
-    ) -> Earlier:
+    def rounds_before(self, state: str, artifact: Artifact, made_from: Mapping[str, int]) -> Rounds:
         rounds = self.rounds_at.get(state) or Rounds()
         return rounds.before(attempt_at(artifact.author, artifact.attempt, made_from))
 
@@ -342,9 +340,9 @@ def last_turns(exchanges: Sequence[Exchange], most: int) -> list[list[Exchange]]
     return [turn[::-1] for turn in islice(turns, most)][::-1]
 
 
-def opening_of_last_turn(exchanges: Log[Exchange]) -> Exchange:
+def opening_of_last_turn(exchanges: Sequence[Exchange]) -> Exchange:
     """The exchange with which the last turn of a conversation began; there has to be one."""
-    last = exchanges.last
+    last = exchanges[-1]
     for exchange in reversed(exchanges):
         if exchange.task != last.task:
             break

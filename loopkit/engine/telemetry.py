@@ -9,7 +9,7 @@ pays for each event once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -27,7 +27,6 @@ from loopkit.engine.events import (
 from loopkit.engine.findings import Finding, Report, Status
 from loopkit.engine.payloads import Best, HumanAnswer
 from loopkit.engine.records import Record, Usage
-from loopkit.engine.rounds import Log
 from loopkit.language.facts import COMPLETE
 
 USD_DIGITS, SECONDS_DIGITS = 9, 6
@@ -98,11 +97,11 @@ class Figures:
         """A person's answer whose edge is not known yet, and its time."""
         self.overrides: list[Override] = []
         self._count = 0
-        """How many events of a log it has, the last of which is `_end`."""
+        """How many events it has, the last of which is `_end`."""
         self._end: Event | None = None
 
-    def after(self, events: Log[Event]) -> Figures:
-        """The figures of a log: these, gone on with, where it begins with what they have."""
+    def after(self, events: Sequence[Event]) -> Figures:
+        """The figures of all these: gone on with where they begin with what it has."""
         figures, count = self, self._count
         # A step may be discarded after it had been counted, because a template failed.
         if count > len(events) or (count and events[count - 1] is not self._end):

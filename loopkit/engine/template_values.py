@@ -146,7 +146,7 @@ def previous(program: Program, run: RunState) -> object:
     """The version before this one: the author's own last one, or what this state judged last."""
     if run.state in program.graph.judges:
         rounds = run.rounds_at.get(run.state)
-        last = rounds.line.before(None).last if rounds is not None else None
+        last = rounds.line.last if rounds is not None else None
         return plain_artifact(program, run, last.judged) if last else ""
     artifact = last_version(program, run)
     return plain_artifact(program, run, artifact) if artifact else ""
@@ -244,14 +244,16 @@ def finding_in_words(finding: Finding, items: ReportItems | None) -> str:
 
 
 def _marks(finding: Finding, items: ReportItems | None) -> Iterator[str]:
-    """Its place, code, further fields and status, and whether its origin is assumed."""
-    named = f"`{finding.location}`", f"{finding.location}: "
-    if finding.location and not finding.message.startswith(named):
-        yield f"at `{finding.location}`"
-    if finding.line is not None:
-        yield f"line {finding.line}"
+    """Its place and code, where its message does not say them, further fields and status, and
+    whether its origin is assumed."""
+    at, line = finding.location, finding.line
+    is_placed = bool(at) and finding.message.startswith(f"{at}:{line}:")
+    if at and not is_placed and not finding.message.startswith((f"`{at}`", f"{at}: ")):
+        yield f"at `{at}`"
+    if line is not None and not is_placed:
+        yield f"line {line}"
     is_own = finding.validator == OF_ARTIFACT and finding.code in _OWN_CODES
-    if finding.code and not is_own:
+    if finding.code not in finding.message and not is_own:
         yield f"code `{finding.code}`"
     if items is not None:
         yield from items.further(finding.item)

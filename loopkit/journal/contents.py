@@ -41,7 +41,6 @@ from loopkit.outside.trees import (
     content_at,
     drop_all,
     environment,
-    kept_part,
     printable_path,
     read_tree,
     refuse_unkept,
@@ -91,27 +90,17 @@ class Contents:
         self._temporary: TemporaryDirectory[str] | None = None
 
     def keep(
-        self,
-        run: str,
-        folder: Folder,
-        known: Tree | None = None,
-        *,
-        is_trusted: bool = False,
-        leaves_out: bool = False,
+        self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
     ) -> Tree:
         """The tree of a folder as it is now, durable on return (see `read_tree`).
 
         `known` is an earlier tree. Hard links that were made since are refused, unless whoever
-        worked there `is_trusted`; what would be refused is left out with `leaves_out`. Raises
-        NotKept.
+        worked there `is_trusted`. Raises NotKept.
         """
         try:
             require_git()
             seen = read_tree(folder, known)
-            if leaves_out and known is not None:
-                seen = kept_part(seen, known)
-            else:
-                refuse_unkept(seen, None if is_trusted else known)
+            refuse_unkept(seen, None if is_trusted else known)
             with self._using(writes=True):
                 kept = self._ask("show-ref", "--verify", "-q", _ref(seen.digest, run), ok=(0, 1))
                 return seen if kept.returncode == 0 else self._keep(run, folder.root, seen)

@@ -195,6 +195,11 @@ def unusable(error: Exception, place: str) -> JournalUnusable:
     return fault
 
 
+def unfit(error: Exception) -> JournalError:
+    """That a text, such as the id of a run, is none that any store has."""
+    return JournalError(f"a text that was given is none: {error}")
+
+
 def is_sqlite(error: Exception, name: str) -> bool:
     """Whether SQLite's name for the error begins with `name`; Python's own errors have none."""
     return getattr(error, "sqlite_errorname", "").startswith(name)

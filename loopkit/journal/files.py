@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-from loopkit.journal.errors import JournalClosed, JournalUnusable, is_sqlite, unusable
+from loopkit.journal.errors import JournalClosed, JournalUnusable, is_sqlite, unfit, unusable
 from loopkit.project import project
 
 STATE_FOLDER = ".loopkit"
@@ -43,7 +43,7 @@ def parse_queries(path: Path) -> dict[str, str]:
 
 SQL = parse_queries(Path(__file__).with_name("queries.sql"))
 VERSION = 4
-"""Of the tables. Those before, of which nothing was released, hold only runs that nobody reads."""
+"""Of the tables."""
 
 
 def is_url(place: object) -> TypeGuard[str]:
@@ -268,13 +268,10 @@ def _version(db: sqlite3.Connection, place: str) -> int:
             f"the journal {place} is the database of another program; choose another folder"
         )
     if version not in (0, VERSION):
-        writer, remedy = "a newer loopkit", "upgrade loopkit"
-        if version < VERSION:
-            writer = "a loopkit before the first release"
-            remedy = "move it away, or name another state folder by `LOOPKIT_STATE`"
         raise JournalUnusable(
-            f"the journal {place} was written by {writer} (tables of version {version}, "
-            f"this one knows {VERSION}); {remedy}"
+            f"the journal {place} was written by another loopkit (tables of version {version}, "
+            f"this one knows {VERSION}); use that one, or name another state folder by "
+            "`LOOPKIT_STATE`"
         )
     return version
 
@@ -539,4 +536,6 @@ class Writer:
             )
 
     def _explain(self, error: Exception) -> Exception:
+        if isinstance(error, UnicodeEncodeError):
+            return unfit(error)
         return unusable(error, self._place) if isinstance(error, sqlite3.Error | OSError) else error

@@ -30,7 +30,6 @@ from loopkit.journal.errors import (
 from loopkit.journal.files import Job
 from loopkit.journal.records import (
     CLAIMED,
-    MAX_INTEGER,
     AccountStanding,
     Change,
     Circuit,
@@ -45,11 +44,8 @@ from loopkit.journal.records import (
     RunRow,
     Settlement,
     Standing,
-    refuse_impossible,
     refuse_records,
-    refuse_text,
     refuse_texts,
-    sound,
 )
 
 MOST_BYTES = 4_000_000
@@ -345,7 +341,6 @@ class Journal(ABC):
         Record 1 is the claim itself. With `needs` the run is submitted (see `submit`).
         """
         refuse_texts("the name of the {}", run=run, machine=machine, definition=definition)
-        _refuse_labels(needs or ())
         return Claim(self, run, new=(machine, definition, needs))
 
     @abstractmethod
@@ -373,8 +368,6 @@ class Journal(ABC):
 
         From then on it is due as well whenever somebody posts to it, or its owner was killed.
         """
-        refuse_text("the name of the run", run)
-        _refuse_labels(needs)
         submitted = await self.execute("submit", {"run": run, "needs": [*needs]})
         if not submitted:
             raise UnknownRun(run)
@@ -392,15 +385,13 @@ class Journal(ABC):
         one looks after the other. `every` run that is due is given with it, also
         those that were not submitted. A run is due as soon as one of its children is.
         """
-        _refuse_labels(labels)
-        values = {"labels": [*labels], "every": every, "limit": _bounded(limit)}
+        values = {"labels": [*labels], "every": every, "limit": limit}
         return await self._due(values)
 
     async def _due(self, values: dict[str, Any]) -> list[Due]:
         return [Due(*found) for found in await self.look("due", values)]
 
     async def is_submitted(self, run: str) -> bool:
-        refuse_text("the name of the run", run)
         return bool(await self.look("is_submitted", {"run": run}))
 
     async def mailed(self) -> list[str]:
@@ -422,7 +413,6 @@ class Journal(ABC):
         """
 
     async def has(self, run: str) -> bool:
-        refuse_text("the name of the run", run)
         return bool(await self.look("run", {"run": run}))
 
     async def read(self, run: str, after: int = 0, limit: int | None = None) -> list[Record]:
@@ -430,16 +420,13 @@ class Journal(ABC):
 
         Raises UnknownRun and RunDamaged.
         """
-        refuse_text("the name of the run", run)
-        most = MAX_INTEGER if limit is None else _bounded(limit)
         if not (known := await self.look("whole", {"run": run})):
             raise UnknownRun(run)
-        [(missing, seq, *head)] = known
+        [(missing, seq)] = known
         if missing or not seq:
             raise RunDamaged(run, f"record {missing} is missing" if seq else EMPTY)
-        refuse_impossible(run, seq, *head)
-        after = _bounded(after)
-        return sound(run, await self._read_on(run, [], after, min(seq, after + most)))
+        until = seq if limit is None else min(seq, after + limit)
+        return [Record(*record) for record in await self._read_on(run, [], after, until)]
 
     async def _read_on(
         self, run: str, found: list[tuple[Any, ...]], after: int, until: int
@@ -473,10 +460,8 @@ class Journal(ABC):
         only runs created before that run are returned. Runs whose last record has one of the types
         `skipping` are left out.
         """
-        for text in (machine, run, before, *skipping):
-            refuse_text("a filter of runs", text or "")
         wanted = {"machine": machine, "run": run, "children": children, "before": before}
-        values = {**wanted, "below": None, "skipping": [*skipping], "limit": _bounded(limit)}
+        values = {**wanted, "below": None, "skipping": [*skipping], "limit": limit}
         return [_run_row(*row[1:]) for row in await self.look("runs", values)]
 
     async def histories(
@@ -487,9 +472,8 @@ class Journal(ABC):
         With `before`, only runs created before the run of that place, so that any number of runs
         can be read in parts.
         """
-        refuse_text("a filter of runs", machine or "")
         every: dict[str, Any] = {"run": None, "children": True, "before": None, "skipping": []}
-        values = {**every, "machine": machine, "below": before, "limit": _bounded(limit)}
+        values = {**every, "machine": machine, "below": before, "limit": limit}
         rows = {row: _run_row(*listed) for row, *listed in await self.look("runs", values)}
         found: dict[str, list[tuple[Any, ...]]] = {row.run: [] for row in rows.values()}
         of_all = {"runs": [*found], "size": MOST_BYTES}
@@ -501,7 +485,7 @@ class Journal(ABC):
             known = [record for record in found[row.run] if record[0] <= row.seq]
             with suppress(UnknownRun):
                 known = await self._read_on(row.run, known, 0, row.seq)
-                histories.append(_history(place, row, known))
+                histories.append(History(place, row, [Record(*record) for record in known]))
         return histories
 
     async def find_runs(self, beginning: str, limit: int = 1000) -> list[str]:
@@ -509,8 +493,7 @@ class Journal(ABC):
 
         Children of these runs are left out.
         """
-        refuse_text("the beginning of an id", beginning)
-        values = {"beginning": beginning, "limit": _bounded(limit)}
+        values = {"beginning": beginning, "limit": limit}
         return [str(run) for (run,) in await self.look("named", values)]
 
     @abstractmethod
@@ -538,13 +521,11 @@ class Journal(ABC):
 
     async def store_definition(self, digest: str, text: str) -> None:
         """Keep `text` under its digest; storing it again changes nothing."""
-        refuse_text("the digest of a definition", digest)
-        refuse_text(f"the definition {digest}", text)
+        refuse_texts("the {} of a definition", digest=digest, text=text)
         await self.execute("store_definition", {"digest": digest, "text": text})
 
     async def definition(self, digest: str) -> str:
         """The text stored under `digest`; raises UnknownDefinition."""
-        refuse_text("the digest of a definition", digest)
         found = await self.look("definition", {"digest": digest})
         if not found:
             raise UnknownDefinition(digest)
@@ -563,41 +544,7 @@ class Journal(ABC):
         """Finish all requests, then release every claim and file."""
 
 
-def _bounded(number: int) -> int:
-    return min(max(number, 0), MAX_INTEGER)
-
-
-def _refuse_labels(labels: Sequence[str]) -> None:
-    for label in labels:
-        refuse_text("a label", label)
-
-
-def _run_row(
-    run: str, machine: str, definition: str, created_at: float, is_driven: bool,
-    seq: int | None, epoch: int, at: float, count: int,
-) -> RunRow:  # fmt: skip
-    # SQLite checks the types of columns when they are written, and not when they are read.
-    if None in (run, machine, definition, created_at):
-        damage = RunDamaged(str(run), "its row in the runs is not what was written")
-        return RunRow(str(run), "", "", 0.0, 0.0, 0, is_driven=False, damage=damage)
-    row = RunRow(run, machine, definition, created_at, at, seq or 0, bool(is_driven))
-    if seq is None:
-        return _damaged(row, RunDamaged(run, EMPTY))
-    if count != seq:
-        return _damaged(row, RunDamaged(run, f"it has {count} of {seq} records"))
-    try:
-        refuse_impossible(run, seq, epoch, at)
-    except RunDamaged as damage:
-        return _damaged(row, damage)
-    return row
-
-
-def _damaged(row: RunRow, damage: RunDamaged) -> RunRow:
-    return replace(row, updated_at=row.created_at, seq=0, damage=damage)
-
-
-def _history(place: int, row: RunRow, found: Sequence[Sequence[Any]]) -> History:
-    try:
-        return History(place, row, () if row.damage else sound(row.run, found))
-    except RunDamaged as damage:
-        return History(place, _damaged(row, damage), ())
+def _run_row(*listed: Any) -> RunRow:
+    row = RunRow(*listed)
+    # SQLite has no truth values.
+    return replace(row, is_driven=bool(row.is_driven))

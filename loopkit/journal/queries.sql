@@ -75,7 +75,7 @@ SELECT (
         SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM records WHERE run_id = runs.id
     )
     WHERE seq <> place LIMIT 1
-), head.seq, head.epoch, head.at
+), head.seq
 FROM runs LEFT JOIN records AS head ON run_id = runs.id
 AND seq = (SELECT max(seq) FROM records WHERE run_id = runs.id) WHERE run = :run
 
@@ -172,9 +172,8 @@ FROM (
 GROUP BY last, is_driven, is_due
 
 -- name: runs
-SELECT runs.id, run, machine, definition, created_at,
-    ifnull(owner IN (SELECT value FROM json_each(:alive)), 0), head.seq, head.epoch, head.at,
-    (SELECT count(*) FROM records WHERE run_id = runs.id)
+SELECT runs.id, run, machine, definition, created_at, ifnull(head.at, created_at),
+    ifnull(head.seq, 0), ifnull(owner IN (SELECT value FROM json_each(:alive)), 0)
 FROM runs LEFT JOIN records AS head ON run_id = runs.id
 AND seq = (SELECT max(seq) FROM records WHERE run_id = runs.id)
 WHERE (:machine IS NULL OR machine = :machine) AND (:run IS NULL OR run = :run)

@@ -13,7 +13,6 @@ from loopkit.journal.errors import (
     JournalError,
     JournalUnusable,
     Owner,
-    RunDamaged,
     RunOfOtherVersion,
 )
 
@@ -23,10 +22,6 @@ FORMAT = 1
 """Of the records that are written; a run that a newer loopkit writes to gets that one's format."""
 MAX_INTEGER = 2**63 - 1
 MAX_TEXT_BYTES = 50_000_000
-EPOCHS_OF_AN_ERA = 1000
-"""By what the epochs of all runs rise when a journal is restored: nobody has had these before."""
-_MAX_TIME_S = 1e12
-_MAX_PID = 2**31 - 1
 
 
 class Unwritten(Protocol):
@@ -59,22 +54,21 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One run in a list; its damage does not prevent listing other runs."""
+    """One run in a list."""
 
     run: str
     machine: str
     definition: str
     created_at: float
     updated_at: float
-    """The time of the last record; if the records are damaged, of the creation."""
+    """The time of the last record."""
     seq: int
     is_driven: bool
     """Whether a living process owns it."""
-    damage: RunDamaged | None = None
 
 
 class History(NamedTuple):
-    """A run in a list, with its records in order; without records if they are damaged."""
+    """A run in a list, with its records in order."""
 
     place: int
     """Its place in the order in which runs were created."""
@@ -195,12 +189,6 @@ def refuse_texts(what: str, **values: str) -> None:
         refuse_text(what.format(name), value)
 
 
-def refuse_time(what: str, at: float) -> None:
-    """Raise JournalError for a value that is not a time in Unix seconds, such as NaN."""
-    if not -_MAX_TIME_S < at < _MAX_TIME_S:
-        raise JournalError(f"the time of {what} is {at:g}; give Unix seconds")
-
-
 def refuse_records(records: Sequence[NewRecord], consumes: Iterable[str]) -> None:
     """Raise JournalError for the first record, or id of a message, that cannot be stored.
 
@@ -210,7 +198,6 @@ def refuse_records(records: Sequence[NewRecord], consumes: Iterable[str]) -> Non
         if isinstance(record.data, str):
             refuse_text(f"the type of record {number}", record.type)
             refuse_text(f"the data of record {number} ({record.type})", record.data)
-            refuse_time(f"record {number} ({record.type})", record.at)
     for message in consumes:
         refuse_text("the id of a consumed message", message)
 
@@ -222,36 +209,16 @@ def refuse_format(run: str, number: int) -> None:
         raise RunOfOtherVersion(run, cause)
 
 
-def refuse_impossible(run: str, seq: int, epoch: int, at: float) -> None:
-    """Raise RunDamaged for an epoch or a time that cannot be: each epoch began with a record."""
-    if epoch < 1 or epoch % EPOCHS_OF_AN_ERA > seq:
-        raise RunDamaged(run, f"record {seq} has no epoch that can be: {epoch}")
-    try:
-        refuse_time("a record", at)
-    except JournalError as error:
-        raise RunDamaged(run, f"record {seq} has no time that can be") from error
-
-
 def owner_of(claim: tuple[Any, ...] | None = None) -> Owner:
     """Who is named by the owner of a run and by the time and data of its newest claim."""
     try:
         name, at, data = claim or ("", 0.0, "")
-        refuse_time("a claim", at)
         claimed = json.loads(data)
-        if not isinstance(pid := claimed["pid"], int) or not 0 < pid <= _MAX_PID:
-            raise ValueError(f"{pid!r} is the number of no process")  # noqa: TRY301
-        return Owner(name, pid, str(claimed["host"]), at)
-    except (TypeError, ValueError, KeyError, JournalError) as error:
+        return Owner(name, int(claimed["pid"]), str(claimed["host"]), at)
+    except (TypeError, ValueError, KeyError) as error:
         raise JournalUnusable(
             "a claim in the journal cannot be read; restore the journal from a copy"
         ) from error
-
-
-def sound(run: str, found: Sequence[Sequence[Any]]) -> list[Record]:
-    """Records of a run; raises RunDamaged."""
-    for seq, epoch, at, *_ in found:
-        refuse_impossible(run, seq, epoch, at)
-    return [Record(*record) for record in found]
 
 
 class AccountStanding(NamedTuple):

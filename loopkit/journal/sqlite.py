@@ -57,10 +57,7 @@ from loopkit.journal.records import (
     Record,
     owner_of,
     refuse_format,
-    refuse_impossible,
-    refuse_text,
     refuse_texts,
-    refuse_time,
 )
 
 T = TypeVar("T")
@@ -274,11 +271,9 @@ class SqliteJournal(Journal):
     async def has(self, run: str) -> bool:
         if self.keeps_texts:
             return await super().has(run)
-        refuse_text("the name of the run", run)
         return run in self._buffered or self._is_stored(run)
 
     async def records_after(self, after: Place, family: str | None = None) -> list[Placed]:
-        refuse_text("the name of the run", family or "")
         values = {"row": after[0] if after else 0, "family": family, "limit": _MOST_PLACED}
         query = SQL["written" if family is None else "written_by_family"]
 
@@ -343,7 +338,6 @@ class SqliteJournal(Journal):
 
     async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> str | None:
         refuse_texts("the {} of a message", run=run, kind=kind, id=message_id, data=data)
-        refuse_time("a message", at)
 
         def work(db: sqlite3.Connection) -> str | None:
             row = _find(db, run)[0]
@@ -389,7 +383,6 @@ def _insert(
 
 
 def _find(db: sqlite3.Connection, run: str) -> tuple[int, str | None]:
-    refuse_text("the name of the run", run)
     row: tuple[int, str | None] | None = db.execute(SQL["run"], {"run": run}).fetchone()
     if row is None:
         raise UnknownRun(run)
@@ -405,7 +398,6 @@ def _head(db: sqlite3.Connection, row: int, run: str) -> tuple[int, int, float, 
     head: tuple[int, int, float, str] | None = db.execute(SQL["head"], (row,)).fetchone()
     if head is None:
         raise RunDamaged(run, EMPTY)
-    refuse_impossible(run, *head[:3])
     return head
 
 

@@ -42,6 +42,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from loopkit.language.datatypes.datatype import DataType, NotationError
 from loopkit.language.datatypes.notation import parse_fields, parse_record, parse_type, refuse_files
+from loopkit.text import KNOWN_KEY
 from loopkit.values import Value
 
 _Held = TypeVar("_Held")
@@ -134,6 +135,19 @@ def by_type(first: str, other: str, *types: type) -> ByForm:
     return ByForm((first, other), lambda value: first if isinstance(value, kinds) else other)
 
 
+def by_key(tags: tuple[str, ...], otherwise: str, **keys: str) -> ByForm:
+    """The tags of a union: the first is that of a text, any other of what has the first of some
+    keys; what has none of them has the tag `otherwise`."""
+
+    def tag_of(value: object) -> str:
+        if isinstance(value, str):
+            return tags[0]
+        has = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+        return next((tag for key, tag in keys.items() if key in has), otherwise)
+
+    return ByForm(tags, tag_of)
+
+
 def fault(
     code: str, message: str, path: tuple[str | int, ...] = (), **hints: Any
 ) -> PydanticCustomError:
@@ -163,7 +177,7 @@ class Spelled(Value, frozen=True):
         return {**handler(schema), "pattern": self.pattern}
 
     def _check(self, text: str) -> str:
-        if not re.fullmatch(self.pattern, text, self.flags):
+        if not re.fullmatch(self.pattern, text, self.flags) or KNOWN_KEY.search(text):
             raise fault(self.code, f"`{text}` {self.message}", help=self.remedy)
         return text
 

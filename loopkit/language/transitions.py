@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, SerializeAsAny, Tag, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from loopkit.language.section import (
     FROM_LIST,
@@ -14,6 +14,7 @@ from loopkit.language.section import (
     Noun,
     Text,
     Written,
+    by_key,
     by_type,
     fault,
 )
@@ -126,23 +127,11 @@ class ErrorExit(Noun):
     """The name of an event to store when the edge is taken."""
 
 
-def _error_form(value: object) -> str:
-    """Which form of an edge is written; without its key it is a mapping by class."""
-    if isinstance(value, str):
-        return "<state>"
-    keys = value if isinstance(value, dict) else getattr(value, "__dict__", {})
-    return "<edge>" if "revise" in keys else "<exit>" if "target" in keys else "<classes>"
-
-
-def _form_of_class(value: object) -> str:
-    form = _error_form(value)
-    return "<edge>" if form == "<classes>" else form
-
-
-_State = Annotated[Id, Tag("<state>")]
-_Edge = Annotated[ErrorEdge, ByItself(ErrorEdge), Tag("<edge>")]
-_Exit = Annotated[ErrorExit, ByItself(ErrorExit), Tag("<exit>")]
-ErrorTarget = SerializeAsAny[Annotated[_State | _Edge | _Exit, Discriminator(_form_of_class)]]
+_Edge = Annotated[ErrorEdge, ByItself(ErrorEdge)]
+_Exit = Annotated[ErrorExit, ByItself(ErrorExit)]
+TAGS = ("<state>", "<edge>", "<exit>")
+KEYS = {"revise": "<edge>", "target": "<exit>"}
+ErrorTarget = SerializeAsAny[Annotated[Id | _Edge | _Exit, by_key(TAGS, "<edge>", **KEYS)]]
 
 
 class ErrorTargets(Noun):
@@ -156,8 +145,10 @@ class ErrorTargets(Noun):
     """The state or edge for errors that another try would not fix."""
 
 
-_Classes = Annotated[ErrorTargets, ByItself(ErrorTargets), Tag("<classes>")]
-OnError = SerializeAsAny[Annotated[_State | _Edge | _Exit | _Classes, Discriminator(_error_form)]]
+_Classes = Annotated[ErrorTargets, ByItself(ErrorTargets)]
+OnError = SerializeAsAny[
+    Annotated[Id | _Edge | _Exit | _Classes, by_key((*TAGS, "<classes>"), "<classes>", **KEYS)]
+]
 Transitions = Annotated[
     tuple[Annotated[Transition, ByItself(Transition)], ...], Field(min_length=1), FROM_LIST
 ]

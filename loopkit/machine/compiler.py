@@ -7,6 +7,7 @@ sets the active state, sends one event, and returns the chosen edge.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from statemachine import StateChart
@@ -32,23 +33,14 @@ class Decider:
         self._bits: tuple[bool, ...] = ()
         self._class = self._compile()
         self._instance = self._class()
-        self._remembered: dict[tuple[str, EdgeEvent, tuple[bool, ...]], Edge] = {}
+        # A decision depends on its arguments alone, so the engine makes each one once.
+        self.decide = lru_cache(MACROSTEP_MEMORY)(self._decide)
 
-    def decide(self, state: str, event: EdgeEvent, bits: tuple[bool, ...]) -> Edge:
+    def _decide(self, state: str, event: EdgeEvent, bits: tuple[bool, ...]) -> Edge:
         """The edge that is taken out of `state`; `bits` says which of its edges are enabled.
 
-        Raises NoEdge where none is. A decision depends on its three arguments alone, so
-        the engine makes each decision once, and it is remembered.
+        Raises NoEdge where none is.
         """
-        key = (state, event, bits)
-        known = self._remembered.get(key)
-        if known is None:
-            if len(self._remembered) >= MACROSTEP_MEMORY:
-                self._remembered.clear()
-            known = self._remembered[key] = self._ask_engine(state, event, bits)
-        return known
-
-    def _ask_engine(self, state: str, event: EdgeEvent, bits: tuple[bool, ...]) -> Edge:
         self._bits = bits
         machine = self._instance
         machine.current_state_value = STATE_PREFIX + state

@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property, reduce
-from heapq import merge
 from math import inf
-from operator import and_, itemgetter, or_
+from operator import and_, or_
 from typing import NamedTuple, TypeVar
 
 from loopkit.language.datatypes.datatype import DataType, value_at
@@ -259,8 +258,6 @@ class Graph:
     @cached_property
     def last_first(self) -> tuple[str, ...]:
         """The states, each after all that its forward edges lead to, if these have no cycle."""
-        if not self.junctions.before:
-            return self.nodes_last_first
         return tuple(dict.fromkeys(map(self.junctions.state_of, self.nodes_last_first)))
 
     @cached_property
@@ -290,21 +287,15 @@ class Graph:
 
         `without` is a state that the paths don't enter.
         """
-        ways = self.junctions.ways
-        enters = self.junctions.entered
+        ways, to = self.junctions.ways, self.junctions.to
         seen, front = {start}, [start]
         while front:
             for edge in ways.get(front.pop(), ()):
-                node = enters.get(edge.id, edge.target) if enters else edge.target
-                if (
-                    (back or not edge.back)
-                    and node not in seen
-                    and edge.target != without
-                    and edge.target in self.states
-                ):
+                node, is_entered = to(edge), edge.target != without and edge.target in self.states
+                if is_entered and (back or not edge.back) and node not in seen:
                     seen.add(node)
                     front.append(node)
-        return {self.junctions.state_of(node) for node in seen} if enters else seen
+        return {*map(self.junctions.state_of, seen)}
 
 
 def _group(
@@ -522,8 +513,10 @@ class Junctions:
         """The edges of a junction whose guard may hold and is not covered by an earlier one."""
         known = {CAME_FROM: before.source}
         passed: list[frozenset[str]] = []
-        for exit_ in self._exits[before.state].after(before.source):
+        for exit_ in self._exits[before.state]:
             edge, guard = exit_.edge, exit_.guard
+            if exit_.source not in (None, before.source):
+                continue
             if guard is not None and truth(guard.tree, known) is False:
                 continue
             parts = exit_.parts.items()
@@ -536,13 +529,15 @@ class Junctions:
                 passed.append(needed)
 
     @cached_property
-    def _exits(self) -> Mapping[str, Exits]:
-        return {name: Exits(map(self._exit, self._graph.outgoing[name])) for name in self._split}
+    def _exits(self) -> Mapping[str, tuple[Exit, ...]]:
+        outgoing = self._graph.outgoing
+        return {name: tuple(map(self._exit, outgoing[name])) for name in self._split}
 
     def _exit(self, edge: Edge) -> Exit:
         guard = self._graph.guard_of(edge) if edge.event == "done" else None
-        parts = () if guard is None else _parts(guard.tree)
-        return Exit(edge, guard, {ast.dump(part): part for part in parts})
+        parts = () if guard is None else tuple(_parts(guard.tree))
+        named = (value for fact, value in filter(None, map(equality, parts)) if fact == CAME_FROM)
+        return Exit(edge, guard, {ast.dump(part): part for part in parts}, next(named, None))
 
 
 class Exit(NamedTuple):
@@ -550,23 +545,8 @@ class Exit(NamedTuple):
     guard: Guard | None
     parts: Mapping[str, ast.expr]
     """The operands of `and`, each by what tells it from others."""
-
-
-class Exits:
-    """The edges out of one junction, found by the state before that their guards name."""
-
-    def __init__(self, exits: Iterable[Exit]) -> None:
-        self._after: dict[object, list[tuple[int, Exit]]] = {}
-        self._always: list[tuple[int, Exit]] = []
-        for place, exit_ in enumerate(exits):
-            needed = map(equality, exit_.parts.values())
-            sources = [value for fact, value in filter(None, needed) if fact == CAME_FROM]
-            group = self._after.setdefault(sources[0], []) if sources else self._always
-            group.append((place, exit_))
-
-    def after(self, source: str) -> Iterator[Exit]:
-        found = merge(self._always, self._after.get(source, ()), key=itemgetter(0))
-        return (exit_ for _, exit_ in found)
+    source: object
+    """The state before that its guard asks for; none where it asks for none."""
 
 
 def _parts(tree: ast.expr) -> Iterator[ast.expr]:

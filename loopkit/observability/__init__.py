@@ -1,4 +1,4 @@
-"""Observability: logs, traces and metrics of runs for other systems; no run waits for these."""
+"""Observability: logs and traces of runs for other systems; no run waits for these."""
 
 from __future__ import annotations
 

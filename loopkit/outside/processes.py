@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import fcntl
 import os
 import shutil
 import signal
@@ -305,7 +304,6 @@ def _reap(process: subprocess.Popen[bytes], exited: asyncio.Future[None]) -> Non
 def _start(
     argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: str | None
 ) -> subprocess.Popen[bytes]:
-    _refuse(argv, env)
     if cwd is not None and is_behind_link(cwd):
         cause = f"the folder {str(cwd)!r} in which it works is a link now"
         raise CommandNotStarted(_message(argv[0], cause, "put the folder back"))
@@ -326,29 +324,15 @@ def _start(
             process.stdout = open(reader, "rb", buffering=0)  # noqa: SIM115
     except (OSError, ValueError) as error:
         cause, remedy = _explain(argv[0], cwd, env, error)
-        is_too_long = isinstance(error, OSError) and error.errno == errno.E2BIG
-        refused = ArgumentsRefused if is_too_long else CommandNotStarted
+        is_of_arguments = isinstance(error, ValueError) or error.errno == errno.E2BIG
+        refused = ArgumentsRefused if is_of_arguments else CommandNotStarted
         raise refused(_message(argv[0], cause, remedy)) from error
     return process
 
 
-def _refuse(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    if not argv or not argv[0].strip():
-        raise CommandNotStarted("the command is empty; its first element has to name a program")
-    for index, argument in enumerate(argv):
-        if "\0" in argument:
-            cause = f"its argument {index} contains a NUL character"
-            raise ArgumentsRefused(_message(argv[0], cause, "remove it"))
-    for name, value in env.items():
-        if not name or "=" in name or "\0" in name + value:
-            cause = f"its environment variable {_quote(name)} has no name, or a NUL or = in it"
-            raise CommandNotStarted(_message(argv[0], cause, "correct it"))
-
-
 def may_start(program: str, env: Mapping[str, str]) -> bool:
-    """Whether a bare name is on PATH, or may be, because a folder there is a relative one."""
-    is_sure = all(map(os.path.isabs, env.get("PATH", os.defpath).split(os.pathsep)))
-    return not is_sure or os.sep in program or _on_path(program, env) is not None
+    """Whether a bare name is on PATH; of a path nobody knows before."""
+    return os.sep in program or _on_path(program, env) is not None
 
 
 def _on_path(program: str, env: Mapping[str, str]) -> str | None:
@@ -356,12 +340,8 @@ def _on_path(program: str, env: Mapping[str, str]) -> str | None:
 
     Starting the file, and not the name, keeps a forbidden folder on PATH from hiding the error.
     """
-    path = env.get("PATH", os.defpath)
-    if os.sep in program or not all(os.path.isabs(folder) for folder in path.split(os.pathsep)):
-        # A relative folder on PATH starts at the working folder of the command, as only the
-        # system's own search knows.
-        return None
-    return shutil.which(program, path=path)
+    found = None if os.sep in program else shutil.which(program, path=env.get("PATH", os.defpath))
+    return found if found and os.path.isabs(found) else None
 
 
 def _explain(
@@ -389,7 +369,6 @@ def _quote(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:79]}…")
 
 
-_PIPE_BYTES = 65_536
 _READ_BYTES = 262_144
 
 
@@ -435,10 +414,6 @@ def _fits(writer: int, content: bytes) -> bool:
     """Whether a pipe has room for all of the content, which is in it then; the end is closed."""
     try:
         os.set_blocking(writer, False)
-        if hasattr(fcntl, "F_SETPIPE_SZ"):
-            # More than the system allows; then it keeps the size that it had.
-            with suppress(OSError):
-                fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, max(len(content), _PIPE_BYTES))
         return not content or os.write(writer, content) == len(content)
     except BlockingIOError:
         return False

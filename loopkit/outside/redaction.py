@@ -11,6 +11,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
+from loopkit.text import KNOWN_KEY
+
 Redact = Callable[[str], str]
 
 
@@ -20,18 +22,16 @@ def redactor(environment: Mapping[str, str], names: Iterable[str] = ()) -> Redac
     Secrets are the values of variables called like one (`…_API_KEY`, `…_TOKEN`), those of
     `names`, and in the URLs of any variable `user:password` and the password; also as they stand
     in an address, in JSON and in Base64, and broken over lines. Values of letters only, or of
-    fewer than 8 characters, stay: they would be found in ordinary words. The work is linear in
-    the text, and hardly grows with the number of secrets.
+    fewer than 8 characters, stay: they would be found in ordinary words.
     """
     known = _names_by_form(environment, names)
     if not known:
         return str
-    occurrences = Occurrences(known)
 
     def redact(text: str) -> str:
         parts: list[str] = []
         kept = 0
-        for start, end, secret in occurrences.within(text):
+        for start, end, secret in _occurrences(text, known):
             parts += (text[kept:start], f"[{known[secret]}]")
             kept = end
         return "".join((*parts, text[kept:])) if parts else text
@@ -65,12 +65,11 @@ def secret_finder(
     That is the secret of a variable, or a key that is known by how its provider lets it begin.
     """
     known = _names_by_form(environment, names)
-    occurrences = Occurrences(known)
 
     def find_secret(text: str) -> str | None:
-        for _start, _end, secret in occurrences.within(text):
+        for _start, _end, secret in _occurrences(text, known):
             return f"the value of `{known[secret]}`"
-        if (found := _KNOWN.search(text)) is None:
+        if (found := KNOWN_KEY.search(text)) is None:
             return None
         begins = found[0] if found[0].startswith("-") else found[0][:4]
         return f"a key that begins with `{begins}`"
@@ -101,37 +100,24 @@ def _is_ordinary(value: str) -> bool:
     return value.isalpha() or len(without_white_space(value)) < SHORTEST
 
 
-GRAM = 4
 SHORTEST = 8
 """Characters; shorter values would be found in ordinary words."""
-STEP = SHORTEST - GRAM + 1
-"""The largest step between lookups that misses no word of the minimum length."""
 _Span = tuple[int, int, str]
 
 
-class Occurrences:
-    """Finds words of at least 8 characters, none of which has white space."""
+def _occurrences(text: str, words: Iterable[str]) -> list[_Span]:
+    """(start, end, word) of each place of words without white space, in order; of those that
+    overlap the whole and the longest word."""
+    joined = _join_overlaps(sorted(_find(without_white_space(text), words)))
+    return list(_restore_places(text, joined)) if joined else []
 
-    def __init__(self, words: Iterable[str]) -> None:
-        self._by_gram: dict[str, list[tuple[int, str]]] = {}
-        for word in words:
-            for at in range(STEP):
-                self._by_gram.setdefault(word[at : at + GRAM], []).append((at, word))
 
-    def within(self, text: str) -> list[_Span]:
-        """(start, end, word) of each place, in order; of those that overlap the whole and the
-        longest word."""
-        joined = _join_overlaps(sorted(self._find(without_white_space(text))))
-        return list(_restore_places(text, joined)) if joined else []
-
-    def _find(self, text: str) -> Iterator[_Span]:
-        # One look at every fifth place is enough, whatever the number of words.
-        known = self._by_gram
-        for at in range(0, len(text), STEP):
-            for before, word in known.get(text[at : at + GRAM], ()):
-                start = at - before
-                if start >= 0 and text.startswith(word, start):
-                    yield start, start + len(word), word
+def _find(text: str, words: Iterable[str]) -> Iterator[_Span]:
+    for word in words:
+        start = text.find(word)
+        while start >= 0:
+            yield start, start + len(word), word
+            start = text.find(word, start + 1)
 
 
 def _join_overlaps(spans: Iterable[_Span]) -> list[_Span]:
@@ -173,13 +159,6 @@ _ENDS = (
 
 _SECRET_NAME = re.compile(
     rf"(?:(?:^|[_.-])(?:{_WHOLE})|(?:{_ENDS}))\d*(?:[_.-]|$)|_AUTH$", re.IGNORECASE
-)
-_KNOWN = re.compile(
-    r"(?<![A-Za-z0-9])(?:"
-    r"sk-[A-Za-z0-9_-]{16,}|[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"
-    r"|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
-    r"|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])|AIza[A-Za-z0-9_-]{35}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
-    r")|-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 )
 
 

@@ -280,12 +280,14 @@ def changed_paths(before: Tree, after: Tree) -> list[str]:
     return sorted(found, key=os.fsencode)
 
 
-def changed_files(before: Tree, after: Tree) -> list[str]:
+def changed_files(
+    before: Tree, after: Tree, passes_over: Callable[[str], bool] = lambda _: False
+) -> list[str]:
     """The files and links at which two trees differ, and the repositories inside them."""
     found: dict[str, None] = {}
     for path in changed_paths(before, after):
         sides = (tree.entries.get(path) for tree in (before, after))
-        if any(side and not stat.S_ISDIR(side.mode) for side in sides):
+        if any(side and not stat.S_ISDIR(side.mode) for side in sides) and not passes_over(path):
             found[repository_of(path) or path] = None
     return list(found)
 
@@ -417,22 +419,14 @@ def _protected(
                 folders.append((entry.path, is_one))
 
 
-_BY_THE_WAY = ("index", "*.lock", "*_HEAD", "*_EDITMSG", "*_MSG", "gc.pid")
-"""What git writes for itself in a repository, also to answer a question."""
+_OF_GIT = ("index", "*.lock", "*_HEAD", "*_EDITMSG", "*_MSG", "gc.pid")
 
 
-def changed_on_purpose(before: Tree, after: Tree) -> list[str]:
-    """The changed files and repositories, without what programs write for themselves."""
-    found: dict[str, None] = {}
-    for path in changed_paths(before, after):
-        repository = repository_of(path)
-        within = path.removeprefix(f"{repository}/")
-        own = CACHES if repository is None else _BY_THE_WAY
-        sides = (tree.entries.get(path) for tree in (before, after))
-        is_file = any(side and not stat.S_ISDIR(side.mode) for side in sides)
-        if is_file and not any(matches(within, pattern) for pattern in own):
-            found[repository or path] = None
-    return list(found)
+def is_by_the_way(path: str) -> bool:
+    """Whether a program writes this for itself: a cache, or what git writes also when asked."""
+    repository = repository_of(path)
+    patterns = CACHES if repository is None else _OF_GIT
+    return any(matches(path.removeprefix(f"{repository}/"), pattern) for pattern in patterns)
 
 
 def _paths(
@@ -550,32 +544,20 @@ def refuse_unkept(tree: Tree, known: Tree | None) -> None:
 
     `known` is an earlier tree, whose files may have other names. Without one all may.
     """
-    for path, reason in _unkept(tree, known):
-        raise NotKept(f"can't be kept: {printable_path(path)!r} is {reason}")
-
-
-def kept_part(tree: Tree, known: Tree) -> Tree:
-    """The part of a tree that is not refused."""
-    refused = {path for path, _ in _unkept(tree, known)}
-    return Tree({path: entry for path, entry in tree.entries.items() if path not in refused})
-
-
-def _unkept(tree: Tree, known: Tree | None) -> Iterator[tuple[str, str]]:
     for path, entry in tree.entries.items():
         kind = stat.S_IFMT(entry.mode)
         if kind not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
             name = "a FIFO" if kind == stat.S_IFIFO else "a socket or a device"
-            yield path, f"{name}; remove it"
+            raise NotKept(f"can't be kept: {printable_path(path)!r} is {name}; remove it")
     if known is None:
         return
     for path, inode in sorted(tree.linked.items()):
         earlier = known.entries.get(path)
         is_same = earlier is not None and earlier.blob == tree.entries[path].blob
         if not is_same and known.linked.get(path) != inode:
-            yield (
-                path,
-                "a hard link to a file outside, which is not read; put a copy there "
-                "(`git clone` makes one with `--no-hardlinks`)",
+            raise NotKept(
+                f"can't be kept: {printable_path(path)!r} is a hard link to a file outside, which "
+                "is not read; put a copy there (`git clone` makes one with `--no-hardlinks`)"
             )
 
 

@@ -13,10 +13,9 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from typing import Any, Self
+from typing import Any
 
 from loopkit.text import up_in
 
@@ -31,35 +30,6 @@ class UnusableWorkspace(Exception):
 
 class UnreadableArtifact(Exception):
     """A file that cannot be taken as text; the message has the cause and the remedy."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileMark:
-    """The state of a path at one moment; `digest` is set only for a readable file."""
-
-    exists: bool
-    digest: str | None
-    """SHA-256 of the content."""
-    mtime_ns: int | None
-    size: int | None
-    """In bytes."""
-    inode: int | None = None
-
-    def to_text(self) -> str:
-        """The mark as it can be stored; empty where nothing was there."""
-        text = f"{self.digest or ''} {self.mtime_ns} {self.size} {self.inode or ''}"
-        return text if self.exists else ""
-
-    @classmethod
-    def of_text(cls, text: str) -> Self:
-        if not text:
-            return cls(exists=False, digest=None, mtime_ns=None, size=None)
-        digest, mtime_ns, size, *inode = text.split(" ")
-        known = int(inode[0]) if inode and inode[0] else None
-        return cls(True, digest or None, int(mtime_ns), int(size), known)
-
-
-_ABSENT = FileMark(exists=False, digest=None, mtime_ns=None, size=None)
 
 
 def resolve_inside(root: Path, relative: str) -> Path:
@@ -91,24 +61,14 @@ def from_above(root: Path, relative: str, written: str) -> tuple[Path, str]:
 PATHS_START = "paths start at the machine file"
 
 
-def existing(place: Path, relative: str, written: str, root: Path, before: Path) -> Path:
+MAKE_IT = "make the folder, correct `path:`, or add `create: true`"
+
+
+def existing(place: Path) -> Path:
     """The folder of a workspace; raises UnusableWorkspace."""
     if place.is_dir():
         return Path(os.path.realpath(place))
-    remedy = remedy_for_missing(relative, written, root, before)
-    raise UnusableWorkspace(f"workspace {place} does not exist: {PATHS_START}; {remedy}")
-
-
-def remedy_for_missing(relative: str, written: str, root: Path, before: Path) -> str:
-    """The remedy for a path at `root`, and as it is `written`; paths once started at `before`."""
-    old = Path(os.path.normpath(before / relative.strip()))
-    above = os.path.relpath(before, root)
-    path = os.path.normpath(f"{above}/{written.strip()}")
-    if old.is_dir():
-        path = f'"{path}"' if "{" in path else path
-        return f"write `path: {path}` for {old}, where it was before"
-    told = f" ({old}, where it was before, does not exist either)" if above != "." else ""
-    return f"make the folder, correct `path:`, or add `create: true`{told}"
+    raise UnusableWorkspace(f"workspace {place} does not exist: {PATHS_START}; {MAKE_IT}")
 
 
 def is_behind_link(folder: Path) -> bool:
@@ -160,28 +120,30 @@ def prepare(root: Path) -> Path:
         ) from error
 
 
-def mark(path: Path) -> FileMark:
-    """The present state of `path`, which `was_written_since` compares with that after the attempt.
+def mark(path: Path) -> str:
+    """What `was_written_since` compares with the state of `path` after the attempt.
 
-    The file is read to its end, however long it is, since its time alone is too coarse on many
-    file systems. A path that cannot be read (no permission, a symlink loop) does not exist.
+    It has the digest, the time, the size and the inode. The file is read to its end, however long
+    it is, since its time alone is too coarse on many file systems. Empty for a path that is not
+    there or leads nowhere.
     """
     try:
         info = path.stat()
     except (OSError, ValueError):
-        return _ABSENT
-    return FileMark(True, _digest(path), info.st_mtime_ns, info.st_size, info.st_ino)
+        return ""
+    return f"{_digest(path)} {info.st_mtime_ns} {info.st_size} {info.st_ino}"
 
 
-def _digest(path: Path) -> str | None:
+def _digest(path: Path) -> str:
+    """The SHA-256 of a readable file; else empty."""
     try:
         with open(path, "rb", opener=_open_regular) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
-        return None
+        return ""
 
 
-def was_written_since(path: Path, before: FileMark) -> bool:
+def was_written_since(path: Path, before: str) -> bool:
     """Whether this attempt wrote `path`: it exists, and is new or has another content or time.
 
     The same bytes written again count. A file that was only left in place does not count, nor does
@@ -189,14 +151,14 @@ def was_written_since(path: Path, before: FileMark) -> bool:
     looks like a file left in place. Of a folder only its own entries are compared.
     """
     now = mark(path)
-    return now.exists and replace(now, inode=before.inode) != before
+    return bool(now) and now.rpartition(" ")[0] != before.rpartition(" ")[0]
 
 
-def read_text(path: Path, limit: int = 10_000_000, known: FileMark = _ABSENT) -> str:
+def read_text(path: Path, limit: int = 10_000_000, known: str = "") -> str:
     """The text of a UTF-8 file of at most `limit` bytes, without byte order mark.
 
     Line ends stay as they are. Raises `UnreadableArtifact` for anything else, also for a file that
-    has another name, unless it is the one that was `known` before; it never waits, whatever stands
+    has another name, unless it is the one of the mark `known`; it never waits, whatever stands
     at `path`.
     """
     data = _content(path, limit, known)
@@ -213,14 +175,14 @@ def read_text(path: Path, limit: int = 10_000_000, known: FileMark = _ABSENT) ->
     return text.removeprefix("\ufeff")
 
 
-def _content(path: Path, limit: int, known: FileMark) -> bytes:
+def _content(path: Path, limit: int, known: str) -> bytes:
     """The first bytes of a regular file, one more than `limit` if there are so many."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):
             with open(path, "rb", opener=_open_regular) as file:
                 info = os.fstat(file.fileno())
-                if info.st_nlink > 1 and info.st_ino != known.inode:
+                if info.st_nlink > 1 and known.rpartition(" ")[2] != str(info.st_ino):
                     raise _unreadable(path, "is a hard link to another file", "put a copy there")
                 return file.read(limit + 1)
     except FileNotFoundError as error:

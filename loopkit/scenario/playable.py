@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from loopkit.document.document import DocPath
 from loopkit.document.problems import did_you_mean
@@ -18,6 +18,7 @@ from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph
 from loopkit.machine.program import validators_of
 from loopkit.scenario.script import ANY, CHILDREN, Children, Parts
+from loopkit.values import Value
 
 
 @dataclass(frozen=True)
@@ -108,32 +109,39 @@ class Playable:
                 yield from ((name, rule) for rule in rules)
 
 
-class Misnamed(NamedTuple):
-    """A name that the machine does not have, or a name where there are none."""
+class Miss(Value, frozen=True):
+    """Something in a scenario that its machine does not have, or that the run of a case does not
+    meet."""
 
     at: DocPath
-    code: str
+    """In the scenario, in a case, or in its `expect:`."""
     message: str
-    help: str
-    is_key: bool = True
+    code: str = ""
+    help: str = ""
+    is_key: bool = False
+    shown: tuple[str, ...] = ()
+    """What the run did instead."""
+
+    def below(self, at: DocPath) -> Miss:
+        return self.replace(at=(*at, *self.at))
 
 
 def unknown(
     at: DocPath, kind: str, name: Any, known: Iterable[str], *, is_key: bool = False
-) -> Iterator[Misnamed]:
+) -> Iterator[Miss]:
     if name is not None and name not in known:
         code, message = f"unknown-{kind.replace(' ', '-')}", f"the machine has no {kind} `{name}`"
-        yield Misnamed(at, code, message, did_you_mean(name, known) or "it has none", is_key)
+        yield Miss(at, message, code, did_you_mean(name, known) or "it has none", is_key)
 
 
 def unknown_keys(
     at: DocPath, kind: str, names: Iterable[str], known: Iterable[str]
-) -> Iterator[Misnamed]:
+) -> Iterator[Miss]:
     for name in names:
         yield from unknown((*at, name), kind, name, known, is_key=True)
 
 
-def misnamed_parts(at: DocPath, parts: Parts, bill: Playable) -> Iterator[Misnamed]:
+def misnamed_parts(at: DocPath, parts: Parts, bill: Playable) -> Iterator[Miss]:
     """The names in what is said in a run and in its children that its machine does not have."""
     yield from unknown_keys((*at, "agents"), "agent", parts.agents, bill.machine.agents)
     yield from unknown_keys((*at, "commands"), "command", parts.commands, bill.commands)
@@ -151,7 +159,7 @@ def misnamed_parts(at: DocPath, parts: Parts, bill: Playable) -> Iterator[Misnam
             yield from misnamed_parts((*at, *said.at), said.said, bill.children[said.state])
 
 
-def misnamed_children(at: DocPath, children: Children[Any], bill: Playable) -> Iterator[Misnamed]:
+def misnamed_children(at: DocPath, children: Children[Any], bill: Playable) -> Iterator[Miss]:
     """States that run no machine, and keys of items where there are none or the other way round."""
     yield from unknown_keys((*at, CHILDREN), "state with children", children, bill.children)
     states = bill.machine.states_of(ChildrenState)
@@ -163,4 +171,4 @@ def misnamed_children(at: DocPath, children: Children[Any], bill: Playable) -> I
         if states[name].has_keys:
             message = f"`{name}` runs a child for each item, and no item is named"
             remedy = f'write `{name}: {{KEY: …}}`, with `"{ANY}"` for all other items'
-        yield Misnamed((*at, CHILDREN, name), "wrong-children", message, remedy)
+        yield Miss((*at, CHILDREN, name), message, "wrong-children", remedy, is_key=True)

@@ -17,15 +17,13 @@ from typing import Any
 from loopkit import DISTRIBUTION, __version__
 
 try:
-    from mcp import MCPError, types
+    from mcp import types
     from mcp.server import Server, ServerRequestContext
-    from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
     from mcp.server.stdio import stdio_server
     from mcp.server.streamable_http_manager import (
         StreamableHTTPASGIApp,
         StreamableHTTPSessionManager,
     )
-    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 except ImportError as error:
     raise ImportError(
         f"MCP needs a library that is not installed: pip install '{DISTRIBUTION}[mcp]'"
@@ -34,13 +32,7 @@ except ImportError as error:
 from loopkit.serving.access import Access
 from loopkit.serving.http.answers import MOST_BYTES, bug_teller, error_answer
 from loopkit.serving.http.gate import Gate
-from loopkit.serving.http.library import (
-    ClientDisconnect,
-    Request,
-    Response,
-    Route,
-    Starlette,
-)
+from loopkit.serving.http.library import ClientDisconnect, Request, Response, Route, Starlette
 from loopkit.serving.http.server import HttpServer
 from loopkit.serving.tools.arguments import (
     Caller,
@@ -48,8 +40,6 @@ from loopkit.serving.tools.arguments import (
     ServedTool,
     Tell,
     Toolbox,
-    UserAsked,
-    UserReply,
 )
 from loopkit.text import one_line
 
@@ -77,15 +67,9 @@ def _first(failed: BaseExceptionGroup[OSError]) -> OSError:
 
 
 NAME = "loopkit"
-REPLY = "reply"
-"""The id of the form: a user is asked for one at a time."""
-ANSWERED_WITHIN_S = 30 * 24 * 3600.0
-"""How long the user of a client without a handshake may take for an answer."""
 NAME_WIDTH = 60
 LONGEST_ANSWER = 1_000_000
 """Bytes of an answer: clients of the `mcp` package read at most 1,048,576 bytes of an event."""
-
-Answer = types.CallToolResult | types.InputRequiredResult
 
 
 def server_of(toolbox: Toolbox) -> Server[Any]:
@@ -98,60 +82,30 @@ def server_of(toolbox: Toolbox) -> Server[Any]:
 
     async def call_tool(
         context: ServerRequestContext[Any], called: types.CallToolRequestParams
-    ) -> Answer:
+    ) -> types.CallToolResult:
         try:
-            return await _answer(toolbox, context, called)
+            about = context.session.client_params
+            program = one_line(about.client_info.name, NAME_WIDTH) if about is not None else ""
+            caller = Caller(_tell_of(context), program or "a client")
+            result = await toolbox.call(called.name, called.arguments or {}, caller)
+            # Many clients show a model only the text.
+            text = json.dumps(result, ensure_ascii=False)
+            _refuse_longest(text, result)
+            shown = [types.TextContent(text=text)]
+            return types.CallToolResult(content=shown, structured_content=result)
         except CallRefused as refused:
             return _error_result(f"error: {refused}")
-        except MCPError:
-            raise
         except Exception as bug:  # noqa: BLE001 - what it says is for whoever runs the server
             traceback.print_exception(bug)
             return _error_result("internal error: this is a bug in loopkit; its server printed it")
 
-    server: Server[Any] = Server(
+    return Server(
         NAME,
         version=__version__,
         instructions=toolbox.instructions,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    # A client without a handshake must return the state that it got for the same call.
-    sealing = RequestStateSecurity.ephemeral(ttl=ANSWERED_WITHIN_S)
-    server.middleware.append(RequestStateBoundary(sealing, default_audience=NAME))
-    return server
-
-
-async def _answer(
-    toolbox: Toolbox,
-    context: ServerRequestContext[Any],
-    called: types.CallToolRequestParams,
-) -> Answer:
-    """Call a tool; each time that the user is asked, call it again with the reply."""
-    about = context.session.client_params
-    reply = _reply_in_call(called)
-    program = one_line(about.client_info.name, NAME_WIDTH) if about is not None else ""
-    program = program or "a client"
-    tell = _tell_of(context)
-    user = f"the user of {program}"
-    while True:
-        caller = Caller(user, _may_be_asked(context), tell, reply, program)
-        result = await toolbox.call(called.name, called.arguments or {}, caller)
-        if not isinstance(result, UserAsked):
-            # Many clients show a model only the text.
-            text = json.dumps(result, ensure_ascii=False)
-            _refuse_longest(text, result)
-            shown = [types.TextContent(text=text)]
-            return types.CallToolResult(content=shown, structured_content=result)
-        if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            form = types.ElicitRequestFormParams(
-                message=result.message, requested_schema=dict(result.schema)
-            )
-            return types.InputRequiredResult(
-                input_requests={REPLY: types.ElicitRequest(params=form)},
-                request_state=result.matter,
-            )
-        reply = await _ask_user(context, result)
 
 
 def _refuse_longest(text: str, result: Mapping[str, Any]) -> None:
@@ -159,41 +113,6 @@ def _refuse_longest(text: str, result: Mapping[str, Any]) -> None:
     if (size := len(json.dumps([text, result]))) > LONGEST_ANSWER:
         fault = f"what was asked is done, but the answer has {size:,} bytes, too many for clients"
         raise CallRefused(f"{fault}; a person sees everything with `loopkit runs ls` and `show`")
-
-
-def _reply_in_call(called: types.CallToolRequestParams) -> UserReply | None:
-    responses = called.input_responses or {}
-    if called.request_state is None:
-        if responses:
-            raise MCPError(types.INVALID_PARAMS, "inputResponses without their requestState")
-        return None
-    reply = responses.get(REPLY)
-    if not isinstance(reply, types.ElicitResult):
-        return UserReply(called.request_state)
-    return UserReply(called.request_state, reply.action, reply.content or {})
-
-
-async def _ask_user(context: ServerRequestContext[Any], asked: UserAsked) -> UserReply:
-    try:
-        reply = await context.session.elicit_form(
-            asked.message, dict(asked.schema), related_request_id=context.request_id
-        )
-    except (MCPError, ValueError):
-        # It can't show the form after all, or its answer is not valid.
-        return UserReply(asked.matter)
-    return UserReply(asked.matter, reply.action, reply.content or {})
-
-
-def _may_be_asked(context: ServerRequestContext[Any]) -> bool:
-    able = context.session.client_capabilities
-    if able is None or able.elicitation is None:
-        return False
-    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-    if not is_modern and not context.session.can_send_request:
-        # Only the answer to its call can be sent.
-        return False
-    # Earlier versions know only forms, and name no kind.
-    return able.elicitation.form is not None or able.elicitation.url is None
 
 
 def _tell_of(context: ServerRequestContext[Any]) -> Tell | None:

@@ -10,7 +10,7 @@ import asyncio
 import secrets
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -87,38 +87,45 @@ OURS = ("this server", "nobody")
 PREFIX = "input."
 BY = "loopkit_by"
 REMEMBERED_S = 365 * 24 * 3600
-PLACES = {"choice": "choice", "comment": "comment", "by": "by", "edit": "edit"}
+PLACES = ("choice", "comment", "by", "edit")
 """The fields of the page for the parts of an answer; other parts have many or none."""
 
 
 async def show_runs(call: Call) -> Response:
-    place = await call.site.stored.journal.newest()
+    newest = await call.site.stored.journal.newest()
     before = call.query["before"] or None
     looks, older = await call.site.runs.looks(wanted_in(call), before, LISTED)
     runs = [look.summary for look in looks]
     query = {name: value for name, value in call.query.items() if value}
     machines = [as_offered_machine(loaded) for loaded in call.site.machines]
-    names = {
-        "runs": runs,
-        "next": f"/?{urlencode({**query, 'before': older})}" if older else "",
-        "query": call.query,
-        "statuses": STATUSES,
-        "batches": [*filter(None, dict.fromkeys(batch_of(one.run) for one in runs))],
-        "known_machines": sorted({*(one.machine for one in runs), *(one.name for one in machines)}),
-        "known_outcomes": sorted({one.outcome for one in runs if one.outcome}),
-        "machines": machines if call.site.host is not None else [],
-        "from": place,
-    }
-    return await page(call, "runs.html", names)
+    return await page(
+        call,
+        "runs.html",
+        runs=runs,
+        next=f"/?{urlencode({**query, 'before': older})}" if older else "",
+        query=call.query,
+        statuses=STATUSES,
+        batches=[*filter(None, dict.fromkeys(batch_of(one.run) for one in runs))],
+        known_machines=sorted({*(one.machine for one in runs), *(one.name for one in machines)}),
+        known_outcomes=sorted({one.outcome for one in runs if one.outcome}),
+        machines=machines if call.site.host is not None else [],
+        newest=newest,
+    )
 
 
 async def show_batch(call: Call) -> Response:
-    place = await call.site.stored.journal.newest()
+    newest = await call.site.stored.journal.newest()
     runs, is_cut = await call.site.runs.batch(call.path["batch"])
-    usage = reduce(Usage.plus, (one.usage for one in runs))
-    counts = Counter(word_of(one.status, one.success) for one in runs)
-    names = {"batch": call.path["batch"], "runs": runs, "is_cut": is_cut, "counts": counts}
-    return await page(call, "batch.html", {**names, "usage": usage, "from": place})
+    return await page(
+        call,
+        "batch.html",
+        batch=call.path["batch"],
+        runs=runs,
+        is_cut=is_cut,
+        counts=Counter(word_of(one.status, one.success) for one in runs),
+        usage=reduce(Usage.plus, (one.usage for one in runs)),
+        newest=newest,
+    )
 
 
 async def show_stats(call: Call) -> Response:
@@ -131,13 +138,14 @@ async def show_stats(call: Call) -> Response:
         named = sorted(by_machine.items())
         return [(stats_of_machine(name, runs), plot(runs)) for name, runs in named]
 
-    names = {
-        "machine": machine,
-        "machines": await run_in_page_thread(figures),
-        "counted": sum(map(len, by_machine.values())),
-        "of_phases": OF_PHASES,
-    }
-    return await page(call, "stats.html", names)
+    return await page(
+        call,
+        "stats.html",
+        machine=machine,
+        machines=await run_in_page_thread(figures),
+        counted=sum(map(len, by_machine.values())),
+        of_phases=OF_PHASES,
+    )
 
 
 async def compare(call: Call) -> Response:
@@ -146,19 +154,15 @@ async def compare(call: Call) -> Response:
         raise BadRequest("choose two runs in the list of runs")
     first, second = [await call.site.runs.view(run) for run in named]
     parts = await run_in_page_thread(lambda: compared(first, second))
-    names = {"pages": (first, second), "parts": parts, "most": MOST}
-    return await page(call, "compare.html", names)
+    return await page(call, "compare.html", pages=(first, second), parts=parts, most=MOST)
 
 
 async def show_waiting(call: Call) -> Response:
-    place = await call.site.stored.journal.newest()
+    newest = await call.site.stored.journal.newest()
     asked = sorted(await call.site.runs.waiting(), key=lambda one: one.since)
-    names = {
-        "people": [one for one in asked if one.question.wanted is None],
-        "outside": [one for one in asked if one.question.wanted is not None],
-        "from": place,
-    }
-    return await page(call, "waiting.html", names)
+    people = [one for one in asked if one.question.wanted is None]
+    outside = [one for one in asked if one.question.wanted is not None]
+    return await page(call, "waiting.html", people=people, outside=outside, newest=newest)
 
 
 async def show_call(call: Call) -> Response:
@@ -167,15 +171,16 @@ async def show_call(call: Call) -> Response:
     found = next((one for one in calls if str(one.seq) == seq), None)
     if found is None:
         raise BadRequest(f"there is no call {seq} in this run", 404)
-    return await page(call, "call.html", {"page": shown, "call": found, "most": MOST_ALONE})
+    return await page(call, "call.html", page=shown, called=found, most=MOST_ALONE)
 
 
 async def show_version(call: Call) -> Response:
     shown = await page_of(call)
-    versions = shown.artifacts.get(call.path["artifact"], [])
+    versions = shown.steps.versions.get(call.path["artifact"], [])
     kept = version_in(call, versions)
-    names = {"page": shown, "versions": versions, "kept": kept, "most": MOST_ALONE}
-    return await page(call, "version.html", names)
+    return await page(
+        call, "version.html", page=shown, versions=versions, kept=kept, most=MOST_ALONE
+    )
 
 
 async def show_report(call: Call) -> Response:
@@ -183,14 +188,12 @@ async def show_report(call: Call) -> Response:
     return HTMLResponse(await run_in_page_thread(lambda: html_report(shown)))
 
 
-async def show_run(
-    call: Call, status: int = 200, names: Mapping[str, Any] | None = None
-) -> Response:
-    place = await call.site.stored.journal.newest()
+async def show_run(call: Call, status: int = 200, **told: Any) -> Response:
+    newest = await call.site.stored.journal.newest()
     shown = await page_of(call)
     since = call.query.get("since")
     until = call.query.get("until")
-    if since == shown.seq and call.query.get("known") == shown.status:
+    if since == shown.steps.seq and call.query.get("known") == shown.status:
         return Response(status_code=204)
     steps = [step for step in shown.steps.all if until is None or step.seq < until]
     earlier = max(len(steps) - MOST_STEPS, 0)
@@ -198,7 +201,7 @@ async def show_run(
     first = steps[0].seq if steps else 0
     if since is not None:
         steps = [step for step in steps if step.last > since] or steps[-1:]
-    known = {
+    known: dict[str, Any] = {
         "page": shown,
         "steps": steps,
         "earlier": earlier,
@@ -206,12 +209,22 @@ async def show_run(
         "until": until,
         "since": since,
         "most": MOST,
-        "from": place,
+        "newest": newest,
         "batch": batch_of(shown.run),
         "may_start": not shown.parent and call.site.may_start(shown.machine),
-        **_untyped(call),
+        "may_answer": call.site.host is not None,
+        # The name that was last entered in this browser.
+        "by": unquote(call.request.cookies.get(BY, "")),
+        "is_edited": "edit" in call.request.query_params,
+        "most_edited": MOST_EDITED,
+        # What a form that was sent adds.
+        "typed": None,
+        "faults": {},
+        "told": "",
+        "late": "",
+        "lost": (),
     }
-    return await page(call, "run.html", {**known, **(names or {})}, status)
+    return await page(call, "run.html", status, **{**known, **told})
 
 
 async def show_asset(call: Call) -> Response:
@@ -233,16 +246,18 @@ async def show_start(
     if typed is None and (run := call.query.get("from")):
         state = await call.site.stored.state_of(run)
         typed = typed_of(fields, state.input, PREFIX, once=secrets.token_urlsafe(16))
-    names = {
-        "machine": call.path["machine"],
-        "description": loaded.machine.description,
-        "fields": fields,
-        "typed": typed,
-        "faults": faults or {},
-        "told": message,
-        "once": secrets.token_urlsafe(16) if typed is None else typed.one("once"),
-    }
-    return await page(call, "start.html", names, status)
+    return await page(
+        call,
+        "start.html",
+        status,
+        machine=call.path["machine"],
+        description=loaded.machine.description,
+        fields=fields,
+        typed=typed,
+        faults=faults or {},
+        told=message,
+        once=secrets.token_urlsafe(16) if typed is None else typed.one("once"),
+    )
 
 
 async def start_run(call: Call) -> Response:
@@ -277,16 +292,12 @@ async def give(call: Call) -> Response:
         return await _tell_late(call, typed, f"{who_gave(before)}.")
     given, faults = await run_in_page_thread(lambda: read_given(asked, typed))
     if faults:
-        return await show_run(call, 422, {"typed": typed, "faults": faults})
+        return await show_run(call, 422, typed=typed, faults=faults)
     try:
         await call.host.post(run, given, question)
     except (AnswerRefused, NotRunnable, JournalError) as error:
         return await _refuse(call, typed, error)
     return to_page(call, run, given.by)
-
-
-async def to_question(call: Call) -> Response:
-    return to_page(call, call.path["run"], at="#h-question")
 
 
 async def to_run(call: Call) -> Response:
@@ -298,10 +309,10 @@ async def resume_run(call: Call) -> Response:
     try:
         driver = await call.host.go_on(run)
     except NotRunnable as error:
-        return await show_run(call, 409, {"told": str(error)})
+        return await show_run(call, 409, told=str(error))
     if driver in OURS:
         return to_page(call, run)
-    return await show_run(call, 409, {"told": f"The run goes on already: {driver}."})
+    return await show_run(call, 409, told=f"The run goes on already: {driver}.")
 
 
 async def ask_whether(call: Call) -> Response:
@@ -309,7 +320,7 @@ async def ask_whether(call: Call) -> Response:
     shown = await page_of(call)
     if shown.state.is_over or shown.parent:
         return await to_run(call)
-    return await page(call, "cancel.html", {"page": shown})
+    return await page(call, "cancel.html", page=shown)
 
 
 async def cancel_run(call: Call) -> Response:
@@ -317,38 +328,38 @@ async def cancel_run(call: Call) -> Response:
     try:
         message = await call.host.app.cancel(call.path["run"], typed.one("reason").strip())
     except NotRunnable as error:
-        return await show_run(call, 409, {"told": str(error)})
+        return await show_run(call, 409, told=str(error))
     if (await page_of(call)).state.is_over:
         return await to_run(call)
-    return await show_run(call, 202, {"told": message})
+    return await show_run(call, 202, told=message)
 
 
 PAGES: Sequence[Endpoint] = (
-    Endpoint("GET", "/", "List runs.", show_runs, WHICH),
-    Endpoint("GET", "/compare", "Show two runs side by side.", compare),
-    Endpoint("GET", "/batches/{batch}", "Show the runs of a batch.", show_batch),
-    Endpoint("GET", "/stats", "Show figures of machines.", show_stats, WHICH[:1]),
-    Endpoint("GET", "/waiting", "List everything that waits.", show_waiting),
-    Endpoint("GET", "/assets/{name}", "Send a style sheet or script.", show_asset),
+    Endpoint("GET", "/", show_runs, WHICH),
+    Endpoint("GET", "/compare", compare),
+    Endpoint("GET", "/batches/{batch}", show_batch),
+    Endpoint("GET", "/stats", show_stats, WHICH[:1]),
+    Endpoint("GET", "/waiting", show_waiting),
+    Endpoint("GET", "/assets/{name}", show_asset),
     Endpoint(
-        "GET", "/start/{machine}", "Show what a machine needs.", show_start,
+        "GET", "/start/{machine}", show_start,
         [Parameter("from", "string", "The run whose input is filled in.")],
     ),
-    Endpoint("POST", "/start/{machine}", "Start a run.", start_run),
-    Endpoint("POST", "/runs/{run}/answer", "Answer a question.", give),
-    Endpoint("GET", "/runs/{run}/answer", "Show the question.", to_question),
-    Endpoint("POST", "/runs/{run}/deliver", "Deliver an artifact.", give),
-    Endpoint("GET", "/runs/{run}/deliver", "Show what is wanted.", to_question),
-    Endpoint("POST", "/runs/{run}/resume", "Go on with a run.", resume_run),
-    Endpoint("GET", "/runs/{run}/resume", "Show the run.", to_run),
-    Endpoint("POST", "/runs/{run}/cancel", "End a run.", cancel_run),
-    Endpoint("GET", "/runs/{run}/cancel", "Ask whether to end a run.", ask_whether),
-    Endpoint("GET", "/runs/{run}/calls/{seq}", "Show a call.", show_call),
-    Endpoint("GET", "/runs/{run}/versions/{artifact}/{version}", "Show a version.", show_version),
-    Endpoint("GET", "/runs/{run}/report", "Write a report.", show_report),
+    Endpoint("POST", "/start/{machine}", start_run),
+    Endpoint("POST", "/runs/{run}/answer", give),
+    Endpoint("GET", "/runs/{run}/answer", to_run),
+    Endpoint("POST", "/runs/{run}/deliver", give),
+    Endpoint("GET", "/runs/{run}/deliver", to_run),
+    Endpoint("POST", "/runs/{run}/resume", resume_run),
+    Endpoint("GET", "/runs/{run}/resume", to_run),
+    Endpoint("POST", "/runs/{run}/cancel", cancel_run),
+    Endpoint("GET", "/runs/{run}/cancel", ask_whether),
+    Endpoint("GET", "/runs/{run}/calls/{seq}", show_call),
+    Endpoint("GET", "/runs/{run}/versions/{artifact}/{version}", show_version),
+    Endpoint("GET", "/runs/{run}/report", show_report),
     # The one that takes any id comes last: ids of children have slashes in them.
     Endpoint(
-        "GET", "/runs/{run}", "Show a run.", show_run,
+        "GET", "/runs/{run}", show_run,
         [
             Parameter("since", "integer", "Only steps that changed after this record."),
             Parameter("known", "string", "The status that is shown: the same gives no page."),
@@ -360,21 +371,6 @@ PAGES: Sequence[Endpoint] = (
 
 def page_routes(site: Site) -> Sequence[BaseRoute]:
     return routes(site, PAGES)
-
-
-def _untyped(call: Call) -> dict[str, Any]:
-    return {
-        "may_answer": call.site.host is not None,
-        # The name that was last entered in this browser.
-        "by": unquote(call.request.cookies.get(BY, "")),
-        "is_edited": "edit" in call.request.query_params,
-        "most_edited": MOST_EDITED,
-        "typed": None,
-        "faults": {},
-        "told": "",
-        "late": "",
-        "lost": (),
-    }
 
 
 def _is_same(before: AnyAnswer, typed: Typed, machine: Machine) -> bool:
@@ -393,16 +389,15 @@ async def _refuse(call: Call, typed: Typed, error: Exception) -> Response:
     if at == "question":
         return await _tell_late(call, typed, str(error))
     raised = (name for name in typed.pairs if name.startswith(LIMIT) and typed.one(name).strip())
-    name = PLACES.get(at, "") or (next(raised, "") if at == "limits" else "")
-    faults = {name: str(error)} if name else {}
-    names = {"typed": typed, "faults": faults, "told": "" if faults else str(error)}
-    return await show_run(call, status_of(error) or 500, names)
+    name = at if at in PLACES else next(raised, "") if at == "limits" else ""
+    told = {"faults": {name: str(error)}} if name else {"told": str(error)}
+    return await show_run(call, status_of(error) or 500, typed=typed, **told)
 
 
 async def _tell_late(call: Call, typed: Typed, message: str) -> Response:
     """The page of the run, with the texts that were typed for a question that has closed."""
-    names = {"late": message, "lost": list(fields_with_text(typed)), "by": typed.one("by")}
-    return await show_run(call, 409, names)
+    lost = list(fields_with_text(typed))
+    return await show_run(call, 409, late=message, lost=lost, by=typed.one("by"))
 
 
 async def _run_of(call: Call, once: str, inputs: dict[str, Any]) -> str:
@@ -442,9 +437,9 @@ async def read_form(request: Request) -> Typed:
         raise BadRequest(f"the form can't be read: {error}") from error
 
 
-def to_page(call: Call, run: str, by: str = "", at: str = "") -> Response:
+def to_page(call: Call, run: str, by: str = "") -> Response:
     """A redirect to the page of a run, so a reload does not send the form again; keeps `by`."""
-    answer = RedirectResponse(path_of(run) + at, 303)
+    answer = RedirectResponse(path_of(run), 303)
     if by:
         secure = call.site.access.is_encrypted(call.request.headers.get("host", ""))
         named: dict[str, Any] = {"httponly": True, "samesite": "strict", "secure": secure}
@@ -452,7 +447,7 @@ def to_page(call: Call, run: str, by: str = "", at: str = "") -> Response:
     return answer
 
 
-async def page(call: Call, template: str, names: Mapping[str, Any], status: int = 200) -> Response:
+async def page(call: Call, template: str, status: int = 200, **names: Any) -> Response:
     """A page of the site; every template also gets its `place`, for the navigation links."""
     known = {"place": call.request.url.path, **names}
     text = await run_in_page_thread(lambda: render(template, known))

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from loopkit.checks.subject import Subject
 from loopkit.document.document import DocPath
 from loopkit.engine.changes import apply
 from loopkit.engine.events import Decided, Entered, Event, Resumed, Started, Suspended, Waiting
@@ -60,15 +61,15 @@ def data(coverage: Coverage) -> dict[str, Any]:
 
 
 def _lines_of_missed(machine: MachineCoverage) -> Iterator[str]:
-    graph = Graph(machine.loaded.machine)
-    edges = machine.marks.edges.items()
-    before = ways_to_states(graph, {edge for edge, mark in edges if mark == "impossible"})
+    subject = Subject.of(machine.loaded)
+    never = {edge for edge, mark in machine.marks.edges.items() if mark == "impossible"}
     for goal in machine.missed:
-        way = way_to_goal(graph, goal, before)
+        way = way_to_goal(subject, goal, never)
         if len(way) > SHOWN_STATES:
-            way = [way[0], GAP, *way[2 - SHOWN_STATES :]]
+            way = (way[0], GAP, *way[2 - SHOWN_STATES :])
         by = f", by {', '.join(way)}" if way else ""
-        yield f"{machine.file}:{goal_line(machine.loaded, goal)}: {goal_text(graph, goal)}{by}"
+        line, text = goal_line(machine.loaded, goal), goal_text(subject.graph, goal)
+        yield f"{machine.file}:{line}: {text}{by}"
 
 
 def _machine(machine: MachineCoverage) -> dict[str, Any]:
@@ -167,37 +168,15 @@ def goal_line(loaded: Loaded, goal: Goal) -> int:
     return span.line
 
 
-def ways_to_states(graph: Graph, never_taken: Collection[str]) -> dict[str, str]:
-    """For each state the one before it on a shortest way from the start, which has "" before it.
+def way_to_goal(subject: Subject, goal: Goal, never_taken: Collection[str]) -> Sequence[str]:
+    """The states on a shortest way from the start to the state that decides for a goal.
 
     `never_taken` are the ids of edges that no run takes.
     """
-    before = {graph.machine.start: ""}
-    front = [graph.machine.start]
-    for state in front:
-        for edge in graph.outgoing[state]:
-            is_new = edge.target in graph.states and edge.target not in before
-            if is_new and edge.id not in never_taken:
-                before[edge.target] = state
-                front.append(edge.target)
-    return before
-
-
-def way_to_goal(graph: Graph, goal: Goal, before: Mapping[str, str]) -> list[str]:
-    """The states on a shortest way to a goal, from the start to the state that decides for it."""
-    sources = [graph.by_id[edge].source for edge in goal.edges]
-    ways = [_way(before.get(state, ""), before) for state in sources or [goal.name]]
-    if goal.kind != "state":
-        ways = [[*way, source] for way, source in zip(ways, sources, strict=True)]
-    return min(ways, key=len)
-
-
-def _way(last: str, before: Mapping[str, str]) -> list[str]:
-    way: list[str] = []
-    while last:
-        way.append(last)
-        last = before[last]
-    return way[::-1]
+    start, by_id = subject.machine.start, subject.graph.by_id
+    ends = {by_id[edge].source for edge in goal.edges} or {goal.name}
+    way = subject.shortest_path(start, ends.__contains__, lambda e: e.id not in never_taken) or ()
+    return way[:-1] if goal.kind == "state" else way
 
 
 def _when(graph: Graph, edge: Edge) -> str:

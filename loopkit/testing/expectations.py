@@ -23,9 +23,9 @@ from loopkit.scenario.cases import (
     ExpectedFinding,
     ExpectedPrompt,
 )
-from loopkit.scenario.playable import Playable
+from loopkit.scenario.playable import Miss, Playable
 from loopkit.scenario.script import CHILDREN, Attempts, InChild, Parts, call_at, one_child
-from loopkit.testing.playing import Child, FamilyRun, Miss, Run, play
+from loopkit.testing.playing import Child, FamilyRun, Run, play
 from loopkit.testing.suites import CaseResult, Failure, Suite, by_state
 from loopkit.testing.trace import (
     Asked,
@@ -54,7 +54,7 @@ def outcome(run: Trace, expect: Expect) -> Iterator[Miss]:
     for index, piece in enumerate(expect.says):
         if piece.rstrip("\n") not in run.closing_words:
             message = f"expected to read {one_line(piece)!r}, and the run {end_clause(run)}"
-            yield Miss(("says", index), message, tuple(run.closing_words.splitlines()[:10]))
+            yield Miss(("says", index), message, shown=tuple(run.closing_words.splitlines()[:10]))
 
 
 def verdicts(run: Trace, expect: Expect) -> Iterator[Miss]:
@@ -74,7 +74,7 @@ def findings(run: Trace, expect: Expect) -> Iterator[Miss]:
             yield Miss(("findings", index), _no_report_message(run, expected))
         elif not is_right:
             lines = tuple(line for report in reports for line in _report_lines(report))
-            yield Miss(("findings", index), _mismatch_message(expected, len(found)), lines)
+            yield Miss(("findings", index), _mismatch_message(expected, len(found)), shown=lines)
 
 
 def feedback(run: Trace, expect: Expect) -> Iterator[Miss]:
@@ -82,7 +82,7 @@ def feedback(run: Trace, expect: Expect) -> Iterator[Miss]:
         at: DocPath = ("feedback", index)
         matching = [given for given in run.feedback if _agree(wanted, given, ("to", "attempt"))]
         if not matching:
-            yield Miss(at, f"no feedback was given{_to(wanted)}", _feedback_lines(run))
+            yield Miss(at, f"no feedback was given{_to(wanted)}", shown=_feedback_lines(run))
         for given in matching:
             where = f"the feedback to `{given.to}` for attempt {given.attempt}"
             yield from _piece_misses(at, wanted, given.text, where)
@@ -93,7 +93,7 @@ def prompts(run: Trace, expect: Expect) -> Iterator[Miss]:
         at: DocPath = ("prompts", index)
         matching = matching_prompts(run, wanted)
         if not matching:
-            yield Miss(at, f"no such call was made{_by(wanted)}", _call_lines(run))
+            yield Miss(at, f"no such call was made{_by(wanted)}", shown=_call_lines(run))
         for call in matching:
             where = f"the prompt of `{call.agent}` in `{call.state}`, attempt {call.attempt}"
             yield from _piece_misses(at, wanted, call.text, where)
@@ -110,10 +110,12 @@ def artifacts(run: Trace, expect: Expect) -> Iterator[Miss]:
         yield from _piece_misses(at, wanted, text, f"`{name}`")
         if wanted.equals is not None and (expected := _plain(wanted.equals)) != _plain(text):
             shown = _lines_of_diff(expected, _plain(text))
-            yield Miss((*at, "equals"), f"`{name}` is another text (- expected, + made)", shown)
+            yield Miss(
+                (*at, "equals"), f"`{name}` is another text (- expected, + made)", shown=shown
+            )
         if "data" in wanted.model_fields_set and as_json(value) != as_json(wanted.data):
             shown = _lines_of_diff(as_json(wanted.data), as_json(value))
-            yield Miss((*at, "data"), f"`{name}` is other data (- expected, + made)", shown)
+            yield Miss((*at, "data"), f"`{name}` is other data (- expected, + made)", shown=shown)
 
 
 def calls(run: Trace, expect: Expect) -> Iterator[Miss]:
@@ -159,14 +161,13 @@ def misses(run: Trace, expect: Expect, called: str = "") -> Iterator[Miss]:
     for child, expected in judged_children(run, expect):
         place = place_of(child.state, child.key, called)
         for miss in misses(child.run, expected.said, place):
-            yield Miss((*expected.at, *miss.at), miss.message, miss.shown)
+            yield miss.below(expected.at)
     yield from _with_child_name(called, unbegun(run, expect))
 
 
 def _with_child_name(called: str, found: Iterable[Miss]) -> Iterator[Miss]:
     for miss in found:
-        message = f"`{called}`: {miss.message}" if called else miss.message
-        yield Miss(miss.at, message, miss.shown)
+        yield miss.replace(message=f"`{called}`: {miss.message}") if called else miss
 
 
 def end_clause(run: Trace) -> str:
@@ -187,7 +188,7 @@ def _other(
     if expected is not None and not fit(expected, taken):
         rows = align(expected, taken)
         place = (*at, index_of_difference(rows, len(expected))) if expected else at
-        yield Miss(place, f"{message} (- expected, + taken)", diff(rows))
+        yield Miss(place, f"{message} (- expected, + taken)", shown=diff(rows))
 
 
 def _other_counts(
@@ -270,7 +271,7 @@ def _piece_misses(at: DocPath, wanted: Quoting, text: str, where: str) -> Iterat
             if (piece.rstrip("\n") in text) is not is_wanted:
                 verb = "does not contain" if is_wanted else "contains"
                 message = f"{where} {verb} {one_line(piece)!r}"
-                yield Miss((*at, key, index), message, _text_lines(text))
+                yield Miss((*at, key, index), message, shown=_text_lines(text))
 
 
 def _plain(text: str) -> str:
@@ -435,6 +436,7 @@ def piece(text: str) -> str:
 
 
 INDENT = 4
+NOTHING_EXPECTED = "expects-nothing"
 
 
 def run_case(
@@ -456,39 +458,31 @@ def run_case(
 
 
 def judge(suite: Suite, case: str, run: Run, done: Trace) -> Iterator[Failure]:
+    """What the case does not meet, what it lacks first; of a run that went another way, what the
+    case has left over says nothing."""
     at: DocPath = ("cases", case)
-    yield from _expectation_failures(suite, case, done)
-    for missing in run.unprepared:
-        path = _place(suite, at, missing)
-        yield _failure(suite, path, "unprepared", missing.message, key=not missing.at)
-    if (refused := run.refused) is not None:
-        message = f"the answer was refused: {refused.message}"
-        yield _failure(suite, _place(suite, at, refused), "refused", message)
-    for path, told in leftovers(suite.case(case), suite.playable, run):
-        message, _, remedy = told.partition("\n")
-        yield _failure(suite, (*at, *path), "unused", message, help=remedy or "delete it")
+    lacking = [*run.unprepared, *([run.refused] if run.refused else [])]
+    unmet = list(_unmet(suite.case(case), case, done))
+    left = [*leftovers(suite.case(case), suite.playable, run)]
+    if lacking or any(miss.code != NOTHING_EXPECTED for miss in unmet):
+        left = []
+    document = suite.source.document
+    for miss in (*lacking, *unmet, *left):
+        here = miss.below(at)
+        # What is lacking may belong to what all cases share.
+        is_own = miss not in lacking or document.node(document.as_written(here.at)) is not None
+        yield Failure(suite.problem(here if is_own else miss), miss.shown)
 
 
-def _place(suite: Suite, case: DocPath, refusal: Miss) -> DocPath:
-    """The place in the case, or in what all cases share."""
-    own, document = (*case, *refusal.at), suite.source.document
-    return own if document.node(document.as_written(own)) is not None else refusal.at
-
-
-def _expectation_failures(suite: Suite, case: str, run: Trace) -> Iterator[Failure]:
-    at: DocPath = ("cases", case)
-    expect = suite.case(case).expect
-    if expect is None or not expect.model_fields_set:
-        is_written = "expect" in suite.case(case).model_fields_set
-        place = (*at, "expect") if is_written else at
-        message = f"case `{case}` expects nothing"
-        remedy = "write what has to come of it below `expect:`, `outcome` and `path` first"
-        yield _failure(suite, place, "expects-nothing", message, help=remedy, key=True)
+def _unmet(case: Case, name: str, run: Trace) -> Iterator[Miss]:
+    if case.expect is not None and case.expect.model_fields_set:
+        for miss in misses(run, case.expect):
+            code = f"expected-{str(miss.at[0]).replace('_', '-')}"
+            yield miss.below(("expect",)).replace(code=code)
         return
-    for miss in misses(run, expect):
-        path = (*at, "expect", *miss.at)
-        code = f"expected-{str(miss.at[0]).replace('_', '-')}"
-        yield _failure(suite, path, code, miss.message, shown=miss.shown)
+    remedy = "write what has to come of it below `expect:`, `outcome` and `path` first"
+    place = ("expect",) if "expect" in case.model_fields_set else ()
+    yield Miss(place, f"case `{name}` expects nothing", NOTHING_EXPECTED, remedy, is_key=True)
 
 
 def _block(suite: Suite, case: str, run: Trace) -> str:
@@ -503,56 +497,41 @@ def _block(suite: Suite, case: str, run: Trace) -> str:
     return f"{' ' * INDENT}expect:\n{to_yaml(new, INDENT + 2)}"
 
 
-def _failure(
-    suite: Suite,
-    path: DocPath,
-    code: str,
-    message: str,
-    *,
-    help: str = "",  # noqa: A002 - as the field of a problem is called
-    shown: tuple[str, ...] = (),
-    key: bool = False,
-) -> Failure:
-    return Failure(suite.source.problem(path, code, message, help=help, key=key), shown)
-
-
-Leftover = tuple[DocPath, str]
-"""Its place in the case, and what is left over; on a second line what to do but delete it."""
-
-
-def leftovers(case: Case, bill: Playable, run: FamilyRun) -> Iterator[Leftover]:
+def leftovers(case: Case, bill: Playable, run: FamilyRun) -> Iterator[Miss]:
     """Everything of a case's own that was not used; what all cases share may be left over."""
     suspended = sum(isinstance(event, Suspended) for event in run.plain_events)
     yield from _unused(("resumes",), suspended, len(case.resumes), "resume")
     yield from _in_family(case, bill, run)
 
 
-def _in_family(
-    parts: Parts, bill: Playable, run: FamilyRun, called: str = ""
-) -> Iterator[Leftover]:
-    for at, message in _in_run(parts, bill, run):
-        yield at, f"`{called}`: {message}" if called else message
+def _in_family(parts: Parts, bill: Playable, run: FamilyRun, called: str = "") -> Iterator[Miss]:
+    yield from _with_child_name(called, _in_run(parts, bill, run))
     of_children = [(child.run, parts.child(*child[:3])) for child in run.children]
     for said in parts.in_children:
         place = place_of(said.state, said.key, called)
         runs = [one for one, its in of_children if its is not None and its.at == said.at]
         if not runs and said.said.model_fields_set:
             visit = f"does not begin on visit {said.visit} of `{said.state}`"
-            yield said.at, f"`{place}` {visit if said.visit > 1 else 'never begins'}"
+            yield _left(said.at, f"`{place}` {visit if said.visit > 1 else 'never begins'}")
         # A part for several children is used if any of them needs it.
-        left = [dict(_in_family(said.said, bill.children[said.state], one, place)) for one in runs]
-        for path, message in left[0].items() if left else ():
+        child = bill.children[said.state]
+        left = [{one.at: one for one in _in_family(said.said, child, run, place)} for run in runs]
+        for path, miss in left[0].items() if left else ():
             if all(path in other for other in left):
-                yield (*said.at, *path), message
+                yield miss.below(said.at)
+
+
+def _left(at: DocPath, message: str, remedy: str = "delete it") -> Miss:
+    return Miss(at, message, "unused", remedy)
 
 
 OWN_VALIDATOR = (
-    "\ndelete it, or give one of the states a validator of its own: under `validators:` write "
+    "delete it, or give one of the states a validator of its own: under `validators:` write "
     "`{0}: &{0}` and, below it, `{0}_again: *{0}`"
 )
 
 
-def _in_run(case: Parts, bill: Playable, run: FamilyRun) -> Iterator[Leftover]:
+def _in_run(case: Parts, bill: Playable, run: FamilyRun) -> Iterator[Miss]:
     state, events = run.state, run.plain_events
     asked = [task for key, task in state.tasks.items() if not is_of_program(key)]
     for agent, role in case.agents.items():
@@ -571,26 +550,29 @@ def _in_run(case: Parts, bill: Playable, run: FamilyRun) -> Iterator[Leftover]:
             and place in (answer.validator for answer in event.report.answers)
             and event.state in bill.graph.judges
         ]  # fmt: skip
-        used, why = _results(place, judged, state), ""
+        used, why, remedy = _results(place, judged, state), "", "delete it"
         if len(judges := {f"`{event.state}`": None for event in judged}) > 1:
-            why = f": each of {' and '.join(judges)} begins at result 1{OWN_VALIDATOR}"
-        yield from _unused(("commands", place), used, len(results), "result", why.format(place))
+            why = f": each of {' and '.join(judges)} begins at result 1"
+            remedy = OWN_VALIDATOR.format(place)
+        for left in _unused(("commands", place), used, len(results), "result"):
+            yield left.replace(message=f"{left.message}{why}", help=remedy)
     for human, answers in case.answers.items():
         used = _answers(human, state, events)
         yield from _unused(("answers", human), used, len(answers), "answer")
 
 
-def _replies(at: DocPath, attempts: Attempts, tasks: Mapping[int, Task]) -> Iterator[Leftover]:
+def _replies(at: DocPath, attempts: Attempts, tasks: Mapping[int, Task]) -> Iterator[Miss]:
     for index, calls in enumerate(attempts):
         task = tasks.get(index)
         if calls and calls[-1].is_refused:
             calls = calls[:-1]
         if task is None and calls:
-            yield (*at, index), f"attempt {index + 1} is never asked for"
+            yield _left((*at, index), f"attempt {index + 1} is never asked for")
         elif task is not None:
             used = call_at(calls, task.settled, task.sent - task.settled)
             if used < len(calls):
-                yield (*at, index, used), f"call {used + 1} of attempt {index + 1} is never made"
+                told = f"call {used + 1} of attempt {index + 1} is never made"
+                yield _left((*at, index, used), told)
 
 
 def _results(place: str, judged: Sequence[Worked], state: RunState) -> int:
@@ -612,6 +594,6 @@ def _answers(human: str, state: RunState, events: Sequence[Event]) -> int:
     return max([*visits, *asked], default=0)
 
 
-def _unused(at: DocPath, used: int, prepared: int, kind: str, why: str = "") -> Iterator[Leftover]:
+def _unused(at: DocPath, used: int, prepared: int, kind: str) -> Iterator[Miss]:
     for index in range(used, prepared):
-        yield (*at, index), f"{kind} {index + 1} is never used{why}"
+        yield _left((*at, index), f"{kind} {index + 1} is never used")

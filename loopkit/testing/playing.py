@@ -34,21 +34,10 @@ from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.inclusion import digest_of
 from loopkit.language.states.each import ChildrenState
 from loopkit.scenario.cases import Resume, read_resolved
-from loopkit.scenario.playable import Playable
+from loopkit.scenario.playable import Miss, Playable
 from loopkit.scenario.script import ANY, CHILDREN
 from loopkit.testing.suites import Suite
 from loopkit.text.run_ids import place_of
-
-
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """Something in a case that the run does not meet: its place, and what happened instead."""
-
-    at: DocPath
-    """In the case, in its `expect:`, or in what all cases share."""
-    message: str
-    shown: tuple[str, ...] = ()
-
 
 Of = TypeVar("Of")
 
@@ -130,7 +119,7 @@ async def _run_of(app: PlayedApp, suite: Suite, name: str) -> Run:
             if goes_on:
                 active = await _resume(app, active.state.run, resumes.pop(0))
         except AnswerRefused as refusal:
-            refused = Miss(app.refused_at, str(refusal))
+            refused = Miss(app.refused_at, f"the answer was refused: {refusal}", "refused")
             goes_on = False
         except Crashed:
             # Another process takes up a run like this, whose own was killed.
@@ -211,7 +200,8 @@ class PlayedApp(App):
                 return asked(*args)
             except Unprepared as missing:
                 at = (*place, *missing.at) if missing.at else ()
-                self.unprepared.append(Miss(at, f"{who}{missing.message}"))
+                message = f"{who}{missing.message}"
+                self.unprepared.append(Miss(at, message, "unprepared", is_key=not at))
                 raise
 
         return ask

@@ -20,9 +20,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from loopkit.agents.players import CAPPED, FAULTS, SESSION_LOST, TOO_LONG, UNREADABLE
 from loopkit.agents.port import CUT_OFF, NotRunnable
-from loopkit.document.in_place import NotSet, with_values
 from loopkit.document.problems import ProblemsFound
-from loopkit.document.writing import NotWritable, refuse_unwritable, replace_file, to_yaml
+from loopkit.document.writing import (
+    NotSet,
+    refuse_unwritable,
+    replace_file,
+    to_yaml,
+    with_values,
+)
 from loopkit.drive.stored_runs import Stored
 from loopkit.engine.changes import apply
 from loopkit.engine.events import (
@@ -75,7 +80,8 @@ class Recording:
 def record(
     target: Target, program: Program, run: FamilyRun, machines: Machines | None = None
 ) -> Recording:
-    """Write the case of a run into its file; raises NotRecordable, and then nothing is written.
+    """Write the case of a run into its file; where it raises NotRecordable or NotWritable, nothing
+    is written.
 
     A case that does not pass is written all the same, and its description says why. To record many
     runs, pass the same `machines` each time, so that each machine is checked once.
@@ -83,7 +89,8 @@ def record(
     machines = machines or Machines()
     redact = _redactor_for(program.machine)
     state = run.state
-    name = target.case_of(state.run)
+    # The id of a child has a `/`, which no name can have.
+    name = target.name or state.run.replace("/", "-")
     case = make_case(program, run, redact)
     case = {"description": f"Recorded from run {state.run}.", **case}
     text = target.text(name, case)
@@ -92,15 +99,8 @@ def record(
     if failure:
         case["description"] += f" It does not pass: {failure}"
         text = target.text(name, case)
-    _write(target.path, text)
+    replace_file(target.path, text)
     return Recording(target.path, name, failure)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        replace_file(path, text)
-    except NotWritable as error:
-        raise NotRecordable(str(error)) from error
 
 
 def _play_beside(path: Path, text: str, name: str, machines: Machines) -> CaseResult:
@@ -140,10 +140,6 @@ class Target:
     """The name of the case; None for the id of the run."""
     known: LoadedScenario | None = None
 
-    def case_of(self, run: str) -> str:
-        """The name of the case of a run; an id of a child has a `/`, which no name can have."""
-        return self.name or run.replace("/", "-")
-
     def text(self, name: str, case: dict[str, Any]) -> str:
         """The whole file with the case in it, the other cases as they are."""
         if self.known is None:
@@ -170,7 +166,7 @@ class Target:
 
 
 def target(path: Path, machine: Path, name: str | None = None) -> Target:
-    """A file that can take a recording; raises NotRecordable, and ProblemsFound for its content.
+    """A file that can take a recording; raises NotRecordable, NotWritable, and ProblemsFound.
 
     It is a new file, or one with cases of the same machine, to which the case is added.
     """
@@ -186,8 +182,6 @@ def target(path: Path, machine: Path, name: str | None = None) -> Target:
     except ValidationError as error:
         [wrong] = error.errors()
         raise NotRecordable(f"{wrong['msg']}: {wrong['ctx']['help']}") from error
-    except NotWritable as error:
-        raise NotRecordable(str(error)) from error
     known = load_file(path) if path.exists() else None
     if known is not None:
         _refuse_other(known, path, machine, name)
@@ -335,10 +329,11 @@ class Tape:
                 self._note_results(taken.validator, 0, taken.commands)
             case Worked() | Suspended() as work:
                 self._note_work(before, work, stored.at)
-            case Resumed() as resumed:
-                self._note_resume(before.suspended, resumed)
+            case Resumed() as resumed if before.suspended and not before.suspended.is_pause:
+                self.resumes.append(dict(resumed.limits))
             case Repaired() as repaired:
-                self._note_repair(repaired)
+                named = {repaired.tasks.get(task, task): had for task, had in self.attempts.items()}
+                self.attempts = {task: had for task, had in named.items() if task}
 
     def _note_intent(self, before: RunState, intent: Intended) -> None:
         state = self.program.machine.states[intent.state]
@@ -450,14 +445,6 @@ class Tape:
             is_failed = "fault" in last and last["fault"] != "crash"
             if task.startswith(here) and named is not None and is_failed:
                 last.setdefault("retry_after", duration(max(0.0, named - at)))
-
-    def _note_repair(self, repaired: Repaired) -> None:
-        named = {repaired.tasks.get(task, task): had for task, had in self.attempts.items()}
-        self.attempts = {task: had for task, had in named.items() if task}
-
-    def _note_resume(self, suspended: Suspended | None, resumed: Resumed) -> None:
-        if suspended is not None and not suspended.is_pause:
-            self.resumes.append(dict(resumed.limits))
 
 
 def _command_count(program: Program, validator: str) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, groupby
@@ -39,7 +38,7 @@ from loopkit.scenario.cases import (
     load_file,
 )
 from loopkit.scenario.playable import (
-    Misnamed,
+    Miss,
     Playable,
     misnamed_children,
     misnamed_parts,
@@ -47,7 +46,7 @@ from loopkit.scenario.playable import (
     unknown_keys,
 )
 from loopkit.scenario.script import ANY, CHILDREN, PARTS
-from loopkit.text import one_line, printable
+from loopkit.text import printable
 
 ChildName = tuple[str, str, int]
 """The name of a child: the state, the key of the item, the visit of the state."""
@@ -165,6 +164,11 @@ class Suite:
     def case(self, name: str) -> Case:
         return (self.written.scenario.cases or {})[name]
 
+    def problem(self, miss: Miss) -> Problem:
+        """What is missed, at its place in the file."""
+        source, key = self.source, miss.is_key
+        return source.problem(miss.at, miss.code, miss.message, help=miss.help, key=key)
+
     def line(self, *path: str | int) -> int:
         """The line of the key, or the item, at a path of the file; from 1."""
         return self.source.document.span(path, key=True).line
@@ -191,10 +195,7 @@ def load_suite(path: Path, machines: Machines | None = None) -> Suite:
     machine = machines.machine(file)
     inputs: dict[str, Mapping[str, Any]] = {}
     suite = Suite(path, written, machine, inputs, machines)
-    problems = [
-        written.source.problem(one.at, one.code, one.message, help=one.help, key=one.is_key)
-        for one in misnamed(written.scenario, suite.playable)
-    ]
+    problems = list(map(suite.problem, misnamed(written.scenario, suite.playable)))
     for name in written.names:
         inputs[name], faults = inputs_of(written, name, machine.machine)
         problems += faults
@@ -210,7 +211,7 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(chain.from_iterable(found)))
 
 
-def misnamed(scenario: Scenario, bill: Playable) -> Iterator[Misnamed]:
+def misnamed(scenario: Scenario, bill: Playable) -> Iterator[Miss]:
     yield from misnamed_parts((), scenario, bill)
     for name, case in (scenario.cases or {}).items():
         at: DocPath = ("cases", name)
@@ -221,7 +222,7 @@ def misnamed(scenario: Scenario, bill: Playable) -> Iterator[Misnamed]:
 
 def _in_expectations(
     at: DocPath, expect: Expect, bill: Playable, outcomes: Iterable[str]
-) -> Iterator[Misnamed]:
+) -> Iterator[Miss]:
     states = tuple(bill.machine.states)
     agents = tuple(bill.machine.agents)
     judges = tuple(bill.graph.judges)
@@ -308,50 +309,6 @@ class CaseResult:
         problem = self.failures[0].problem
         place = f"{problem.span.file}:{problem.span.line}: " if problem.span else ""
         return place + printable(problem.message)
-
-
-Selection = Callable[[str], bool]
-
-
-class NotAnExpression(ValueError):
-    """An expression that can't be read; the message says how to write one."""
-
-
-def selection(text: str) -> Selection:
-    """A test for names; a word is true for a name that contains it, ignoring case.
-
-    Raises NotAnExpression.
-    """
-    words: dict[str, str] = {}
-
-    def named(found: re.Match[str]) -> str:
-        if (word := found[0]) in ("and", "or", "not"):
-            return word
-        name = f"word_{len(words)}"
-        words[name] = word.lower()
-        return name
-
-    # With a name for each word it is an expression of Python.
-    written = re.sub(r"[^\s()]+", named, " ".join(text.split()))
-    try:
-        return _test_of(ast.parse(written, mode="eval").body, words) if written else bool
-    except (SyntaxError, MemoryError, RecursionError) as error:
-        remedy = "write words, `and`, `or`, `not` and parentheses"
-        raise NotAnExpression(f"`{one_line(text)}` can't be read: {remedy}") from error
-
-
-def _test_of(node: ast.expr, words: Mapping[str, str]) -> Selection:
-    match node:
-        case ast.Name(id=name):
-            return lambda text: words[name] in text.lower()
-        case ast.UnaryOp(operand=inner):
-            test = _test_of(inner, words)
-            return lambda text: not test(text)
-        case ast.BoolOp(op=operator, values=values):
-            tests = [_test_of(value, words) for value in values]
-            every = all if isinstance(operator, ast.And) else any
-            return lambda text: every(test(text) for test in tests)
-    raise SyntaxError("two words beside each other, or nothing in parentheses")
 
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

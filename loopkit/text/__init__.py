@@ -11,6 +11,15 @@ CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 ACCENTS = re.compile(r"[^\w\x00-\u02ff]{31,}")
 """A possible run of accents: 31 or more characters from U+0300 on that are not letters."""
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
+KNOWN_KEY = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"sk-[A-Za-z0-9_-]{16,}|[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"
+    r"|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
+    r"|A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])|AIza[A-Za-z0-9_-]{35}|xox[abeoprs]-[A-Za-z0-9-]{10,}"
+    r"|(?:gsk|hf)_[A-Za-z0-9]{20,}|(?:xai|pplx|nvapi)-[A-Za-z0-9_-]{20,}"
+    r")|-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+)
+"""A key that is known by how its provider lets it begin."""
 
 WIDTH = 80
 """The width of a terminal by default."""
@@ -55,6 +64,11 @@ def storable(text: str) -> str:
 def one_line(text: str, width: int = 100) -> str:
     """The text on one line, shortened to `width` characters."""
     return shorten(" ".join(printable(text).split()), width)
+
+
+def mask_keys(text: str) -> str:
+    """The text, as long as before, with stars for all but the start of each key in it."""
+    return KNOWN_KEY.sub(lambda key: key[0][:4].ljust(len(key[0]), "*"), text)
 
 
 def fold(word: str) -> str:

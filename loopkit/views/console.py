@@ -239,8 +239,7 @@ def _lines_for_repaired(event: Repaired, *_: object) -> Iterator[Line]:
     for change in event.changes[:MAX_CHANGES]:
         before = change.before or "nothing"
         after = change.after or "nothing"
-        effect = f" ({change.effect})" if change.effect else ""
-        yield Line(f"  {change.place}: {before} → {after}{effect}")
+        yield Line(f"  {change.place}: {before} → {after}")
     if (more := len(event.changes) - MAX_CHANGES) > 0:
         yield Line(f"  and {more} more; `loopkit runs logs --jsonl` has all of them")
     for name in event.limits:

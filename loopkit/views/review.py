@@ -195,22 +195,14 @@ def version_suffix(version: Version, *, names_attempt: bool = False) -> str:
     parts = [] if version.version in (0, 1, attempts) else [f"version {version.version}"]
     if version.attempts > 1 and not names_attempt:
         parts.append(plural(version.attempts, "attempt"))
-    return _in_brackets([*parts, *_label(version)])
+    return phase_and_fallback(version, *parts)
 
 
-def phase_and_fallback(version: Version) -> str:
-    return _in_brackets([*_label(version)])
-
-
-def _label(version: Version) -> Iterator[str]:
-    if version.phase:
-        yield f"phase {one_line(version.phase)}"
+def phase_and_fallback(version: Version, *before: str) -> str:
+    parts = [*before, *([f"phase {one_line(version.phase)}"] if version.phase else [])]
     if version.fallback:
         why = version.fallback_reason
-        yield f"fallback: {one_line(why)}" if why else "fallback"
-
-
-def _in_brackets(parts: list[str]) -> str:
+        parts.append(f"fallback: {one_line(why)}" if why else "fallback")
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -340,7 +332,7 @@ def _earlier_rounds(run: RunState, report: Report) -> list[Round]:
 
 def _attempts_given_up(run: RunState, rounds: Iterable[Round]) -> set[Attempt]:
     """The attempts of these rounds that are not part of the current line."""
-    lines = {state: set(known.line.attempts) for state, known in run.rounds_at.items()}
+    lines = {state: set(known.line.by_attempt) for state, known in run.rounds_at.items()}
     return {r.attempt for r in rounds if r.attempt not in lines[r.report.state]}
 
 

@@ -13,7 +13,7 @@ from loopkit.engine.state import Child, RunState
 from loopkit.journal.records import RunRow
 from loopkit.text import one_line
 from loopkit.text.json_text import text_or_json
-from loopkit.text.run_ids import ancestors_of, place_of
+from loopkit.text.run_ids import place_of
 from loopkit.views.amounts import usage_suffix
 from loopkit.views.steps import Call, KeptVersion, Step
 
@@ -142,30 +142,6 @@ def unreadable_summary(row: RunRow, cause: str, *, is_damaged: bool) -> RunSumma
     status = "damaged" if is_damaged else "unreadable"
     empty = summary_of(row, RunState(), Usage())
     return empty.replace(status=status, is_driven=False, fault=cause)
-
-
-def run_data(
-    summary: RunSummary,
-    state: RunState,
-    asked: tuple[AskedQuestion, ...],
-    children: Sequence[ChildRun],
-) -> RunData:
-    return RunData(
-        summary=summary,
-        parent=next(ancestors_of(state.run), None),
-        definition=state.definition,
-        folder=state.folder,
-        input=state.input,
-        limits=dict(state.limits),
-        route=tuple(state.route),
-        artifacts={name: artifact.version for name, artifact in state.artifacts.items()},
-        report=state.last_report,
-        questions=asked,
-        answers=dict(state.answers),
-        suspended=state.suspended,
-        result=state.finished.result if state.finished else {},
-        children=tuple(children),
-    )
 
 
 def as_shown_version(kept: KeptVersion) -> ShownVersion:

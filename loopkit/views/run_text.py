@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from loopkit.engine.payloads import Artifact, PromptSize
+from loopkit.engine.payloads import Artifact
 from loopkit.engine.state import RunState
 from loopkit.journal.contents import Contents, TooLong
 from loopkit.journal.errors import LostContent
@@ -52,7 +52,6 @@ def summary(view: RunView) -> Iterator[str]:
     yield from _trees(state)
     yield from result_lines(state)
     yield from fresh_session_lines(view.steps)
-    yield from prompt_lines(view.steps)
 
 
 def _answers(state: RunState) -> Iterator[str]:
@@ -184,29 +183,8 @@ def _cells(row: Row, view: RunView) -> tuple[str, ...]:
     return row.place, status, rounds, str(usage.agent_calls), cost_of(usage.cost_usd)
 
 
-MOST_PROMPTS = 20
 MOST_REASON = 200
 """Characters of the reason of a failure."""
-PARTS = {"system": "system", "turns": "earlier turns", "schemas": "schemas"}
-
-
-def prompt_lines(steps: Steps) -> Iterator[str]:
-    """The largest call of each attempt and of each judge's round, in the order of the run."""
-    sizes: dict[str, list[PromptSize]] = {}
-    for step, call in steps.every_call():
-        intent = call.intent
-        if intent.role in ("author", "judge") and intent.size.total:
-            is_judge = intent.role == "judge"
-            kind = f" ({intent.asked_at}), round" if is_judge else ", attempt"
-            sizes.setdefault(f"{step.state}{kind} {step.attempt}", []).append(intent.size)
-    if not sizes:
-        return
-    yield "prompts:"
-    if (earlier := len(sizes) - MOST_PROMPTS) > 0:
-        yield f"  … {plural(earlier, 'earlier one')}"
-    for work, calls in list(sizes.items())[-MOST_PROMPTS:]:
-        often = f", {plural(len(calls), 'call')}" if len(calls) > 1 else ""
-        yield f"  {work}: {_in_words(max(calls, key=lambda size: size.total))}{often}"
 
 
 def fresh_session_lines(steps: Steps) -> Iterator[str]:
@@ -215,9 +193,3 @@ def fresh_session_lines(steps: Steps) -> Iterator[str]:
         if call.failure is not None and call.failure.begins_anew:
             why = one_line(call.failure.message, MOST_REASON)
             yield f"fresh session of {call.intent.agent} at {step.state}, visit {step.visit}: {why}"
-
-
-def _in_words(size: PromptSize) -> str:
-    parts = [f"{name} {getattr(size, key):,}" for key, name in PARTS.items() if getattr(size, key)]
-    beside = f" ({', '.join(parts)})" if parts else ""
-    return f"{plural(size.total, 'character', ',')}{beside}"

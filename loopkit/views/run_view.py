@@ -18,7 +18,7 @@ from loopkit.engine.state import RunState
 from loopkit.journal.errors import RunDamaged, RunUnreadable, UnknownRun
 from loopkit.journal.records import RunRow
 from loopkit.text.json_text import text_or_json
-from loopkit.text.run_ids import batch_of, resume_line
+from loopkit.text.run_ids import ancestors_of, batch_of, resume_line
 from loopkit.views.console import noted
 from loopkit.views.run_data import (
     MOST_SHOWN,
@@ -26,7 +26,6 @@ from loopkit.views.run_data import (
     ChildRun,
     RunData,
     RunSummary,
-    run_data,
     standing_of,
     status_of,
     summary_of,
@@ -103,18 +102,11 @@ class RunView:
         return standing_of(self.state)
 
     @property
-    def began(self) -> float:
-        return self.steps.born
-
-    @property
     def last(self) -> float:
         """Unix time of the last event, claims aside."""
         events = reversed(self.history)
-        return next((each.at for each in events if not isinstance(each.event, Claimed)), self.began)
-
-    @property
-    def seq(self) -> int:
-        return self.steps.seq
+        at = (each.at for each in events if not isinstance(each.event, Claimed))
+        return next(at, self.steps.born)
 
     @property
     def stopped(self) -> list[str]:
@@ -225,12 +217,10 @@ class RunViews(Generic[View]):
         self._one_at_a_time = asyncio.Lock()
 
     async def row(self, run: str) -> RunRow:
-        """Raises UnknownRun and RunDamaged."""
+        """Raises UnknownRun."""
         rows = await self.stored.journal.runs(run=run)
         if not rows:
             raise UnknownRun(run)
-        if rows[0].damage is not None:
-            raise rows[0].damage
         return rows[0]
 
     async def looks(
@@ -288,8 +278,6 @@ class RunViews(Generic[View]):
         if known is not None and known.row == row:
             return self._looks.keep(row.run, known)
         try:
-            if row.damage is not None:
-                raise row.damage
             state = await self.stored.state_of(row.run)
             asked = tuple([await self._asked(one) for one in await self.stored.questions_of(state)])
             summary = summary_of(row, state, await self.stored.usage_of(state))
@@ -316,8 +304,22 @@ class RunViews(Generic[View]):
         if look.fault is not None:
             raise look.fault
         state = await self.stored.state_of(run)
-        children = [child async for child in self._children(state)]
-        return run_data(look.summary, state, look.asked, children)
+        return RunData(
+            summary=look.summary,
+            parent=next(ancestors_of(run), None),
+            definition=state.definition,
+            folder=state.folder,
+            input=state.input,
+            limits=dict(state.limits),
+            route=tuple(state.route),
+            artifacts={name: artifact.version for name, artifact in state.artifacts.items()},
+            report=state.last_report,
+            questions=look.asked,
+            answers=dict(state.answers),
+            suspended=state.suspended,
+            result=state.finished.result if state.finished else {},
+            children=tuple([child async for child in self._children(state)]),
+        )
 
     async def waiting(self) -> list[AskedQuestion]:
         """The open questions of runs and their children, newest run first."""

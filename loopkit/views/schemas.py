@@ -29,11 +29,6 @@ from loopkit.language.agents.model import ModelAgent
 from loopkit.language.machine import Machine
 from loopkit.scenario.cases import Scenario
 
-STATS = (
-    "The output of `loopkit stats --format json`. A share is null if its denominator is zero. "
-    "Ignore keys that you do not know: later versions may add some, and remove none."
-)
-
 
 def file_schema(noun: type[BaseModel]) -> Schema:
     schema: Schema = as_draft_07(noun.model_json_schema(schema_generator=_Generate))
@@ -104,25 +99,6 @@ SNIPPETS: Mapping[str, Mapping[str, Any]] = {
 """By the place in a machine: what an editor can insert there."""
 
 
-def stats_schema() -> dict[str, Any]:
-    """The JSON Schema of what `loopkit stats --format json` prints. Other keys are allowed."""
-    # With what reads the runs of a journal, which no other schema needs.
-    from loopkit.views.stats import MachineStats, RunStats  # noqa: PLC0415
-
-    listed = {
-        name: {"type": "array", "items": {"$ref": f"#/definitions/{noun.__name__}"}}
-        for name, noun in (("runs", RunStats), ("machines", MachineStats))
-    }
-    return {
-        "$schema": DRAFT_07,
-        "description": STATS,
-        "type": "object",
-        "properties": listed,
-        "required": list(listed),
-        "definitions": records_of((RunStats, MachineStats)),
-    }
-
-
 def event_schema() -> dict[str, Any]:
     """The JSON Schema of one printed event. Keys and types that it does not name are allowed."""
     definitions = records_of([*EVENTS.values(), Usage, Version])
@@ -155,7 +131,6 @@ SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "machine": machine_schema,
     "scenario": partial(file_schema, Scenario),
     "event": event_schema,
-    "stats": stats_schema,
 }
 
 Schema = dict[str, Any]

@@ -5,11 +5,8 @@ docs/reference/telemetry.md defines each.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from loopkit.drive.stored_runs import Stored, state_after
@@ -24,7 +21,7 @@ from loopkit.engine.telemetry import (
     usd_without_held,
 )
 from loopkit.journal.records import RunRow
-from loopkit.text import columns, one_line, plural, printable
+from loopkit.text import columns, one_line, plural
 from loopkit.views.amounts import cost_of, duration
 from loopkit.views.run_data import status_of
 
@@ -40,8 +37,30 @@ class PhaseStats(Phase, frozen=True, kw_only=True):
     """Found / (found + missed)."""
 
 
-class RunStats(Record, frozen=True, kw_only=True):
-    """One run. A share is null if its denominator is zero."""
+class Shares(Record, frozen=True, kw_only=True):
+    """What was corrected. A share is null if its denominator is zero."""
+
+    works: int
+    """How many times states wrote their artifacts."""
+    corrections: int
+    """The number of these works that were corrections."""
+    correction_rate: float | None
+    """Corrections / works."""
+    blocking: int
+    """The number of defects that blocked."""
+    resolved: int
+    """The number of these defects that are resolved."""
+    density: float | None
+    """Blocking defects / 1,000 characters of the last versions."""
+    caught: int
+    """The number of blocking defects that no validate state missed."""
+    process_yield: float | None
+    """Caught / blocking defects."""
+    phases: tuple[PhaseStats, ...]
+
+
+class RunStats(Shares, frozen=True, kw_only=True):
+    """One run."""
 
     run: str
     machine: str
@@ -59,23 +78,6 @@ class RunStats(Record, frozen=True, kw_only=True):
     """The cost in USD, including children but not amounts that are only held; null if unknown."""
     seconds: float
     """The seconds of work, not counting waiting."""
-    works: int
-    """How many times its states wrote their artifacts."""
-    corrections: int
-    """The number of these works that were corrections."""
-    correction_rate: float | None
-    """Corrections / works."""
-    blocking: int
-    """The number of defects that blocked."""
-    resolved: int
-    """The number of these defects that are resolved."""
-    density: float | None
-    """Blocking defects / 1,000 characters of the last versions."""
-    caught: int
-    """The number of blocking defects that no validate state missed."""
-    process_yield: float | None
-    """Caught / blocking defects."""
-    phases: tuple[PhaseStats, ...]
     defects: tuple[Defect, ...]
     overrides: tuple[Override, ...]
 
@@ -92,7 +94,7 @@ class Group(Record, frozen=True, kw_only=True):
     """The number of runs whose cost is unknown."""
 
 
-class MachineStats(Record, frozen=True, kw_only=True):
+class MachineStats(Shares, frozen=True, kw_only=True):
     """All counted runs of one machine together. Shares are computed from sums over the runs."""
 
     machine: str
@@ -105,22 +107,7 @@ class MachineStats(Record, frozen=True, kw_only=True):
     """Finished runs with corrections."""
     clean_share: float | None
     """Clean runs / finished runs."""
-    works: int
-    corrections: int
-    correction_rate: float | None
-    """Corrections / works."""
-    blocking: int
-    """The number of defects that blocked."""
-    resolved: int
-    """The number of these defects that are resolved."""
-    density: float | None
-    """Blocking defects / 1,000 characters of the last versions."""
-    caught: int
-    """The number of blocking defects that no validate state missed."""
-    process_yield: float | None
-    """Caught / blocking defects."""
     overrides: int
-    phases: tuple[PhaseStats, ...]
 
 
 SUMMED = ("works", "corrections", "blocking", "resolved", "caught")
@@ -320,40 +307,3 @@ def _defect(run: str, defect: Defect) -> Sequence[str]:
 def attempts(defect: Defect) -> str:
     """`planning=1 design=1`."""
     return " ".join(f"{state}={count}" for state, count in defect.attempts.items())
-
-
-LISTS = ("phases", "defects", "overrides")
-SINGLE = [name for name in RunStats.__struct_fields__ if name not in LISTS]
-OF_DEFECT = Defect.__struct_fields__
-
-
-def as_csv(runs: Iterable[RunStats], *, of_defects: bool) -> str:
-    """A row for each run, or for each defect, under the names of the columns."""
-    rows: list[list[object]]
-    if of_defects:
-        rows = [["run", "machine", *OF_DEFECT]]
-        for of, defect in ((run, defect) for run in runs for defect in run.defects):
-            values = {name: getattr(defect, name) for name in OF_DEFECT}
-            values["attempts"] = attempts(defect)
-            rows.append([of.run, of.machine, *values.values()])
-    else:
-        rows = [[*SINGLE, "overrides"]]
-        for run in runs:
-            began = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
-            plain = {name: getattr(run, name) for name in SINGLE} | {"started": began}
-            rows.append([*plain.values(), len(run.overrides)])
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows(map(_cell, row) for row in rows)
-    return written.getvalue()
-
-
-def _cell(value: object) -> object:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case tuple():
-            return " ".join(map(str, value))
-        case str():
-            return printable(value)
-        case _:
-            return value

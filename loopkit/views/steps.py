@@ -28,7 +28,7 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.findings import Finding, Report
-from loopkit.engine.payloads import Artifact, Feedback
+from loopkit.engine.payloads import Artifact, Feedback, PromptSize
 from loopkit.engine.records import Usage
 from loopkit.text import one_line, plural
 from loopkit.views.review import phase_and_fallback, verdict_text
@@ -45,6 +45,14 @@ class Text(NamedTuple):
     about: str = ""
     is_sent: bool = False
     """Whether it is a prompt."""
+
+
+PARTS = {"system": "system", "turns": "earlier turns", "schemas": "schemas"}
+
+
+def _size_text(size: PromptSize) -> str:
+    parts = [f"{name} {getattr(size, key):,}" for key, name in PARTS.items() if getattr(size, key)]
+    return "; ".join((f"{plural(size.total, 'character', ',')} in all that was sent", *parts))
 
 
 @dataclass(slots=True)
@@ -75,8 +83,7 @@ class Call:
     def texts(self) -> Iterator[Text]:
         """What was sent, and what came back."""
         intent, reply = self.intent, self.reply
-        size = intent.size.total
-        about = f"{plural(size, 'character', ',')} in all that was sent" if size else ""
+        about = _size_text(intent.size) if intent.size.total else ""
         sent = "The results of its tools." if intent.goes_on else intent.prompt
         yield Text("Arguments" if intent.role == "tool" else "Prompt", sent, about, is_sent=True)
         if self.failure is not None:

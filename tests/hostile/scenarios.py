@@ -65,7 +65,7 @@ def cases(random: Random) -> str:
 
 def tested(random: Random, machine: str, name: str) -> Sequence[str]:
     """A command that reads cases."""
-    names = random.choice(("case and not 0", "(" * 3_000, "not " * 999, "a or"))
+    names = random.choice(("case 0", "(" * 3_000, "\n", ""))
     return random.choice(
         (
             ("test", name),

@@ -539,4 +539,4 @@ def test_a_journal_from_before_there_were_keys_is_read(desk: Desk) -> None:
         f.id for f in played.reports[0].findings
     ]
     first = state.rounds[0]
-    assert open_findings_of("by[0]", Rounds().plus(first).before(None)) == first.report.findings
+    assert open_findings_of("by[0]", Rounds().plus(first)) == first.report.findings

@@ -9,7 +9,7 @@ import pytest
 
 from loopkit.engine.events import Decided, Emitted, Intended, Worked
 from loopkit.views.console import lines
-from loopkit.views.run_text import diff_lines, prompt_lines, result_lines
+from loopkit.views.run_text import diff_lines, result_lines
 from loopkit.views.steps import Steps
 from tests.support import Desk, Played, scenario
 
@@ -485,7 +485,7 @@ def test_the_size_of_each_prompt_is_recorded(desk: Desk) -> None:
     assert [(size.system, size.prompt) for size in sizes] == [(9, 5), (9, 0), (9, 0)]
     assert sizes[0].turns == 0 < sizes[0].schemas
     assert sizes[0].total < sizes[1].total < sizes[2].total
-    [heading, line] = prompt_lines(Steps().after(played.stored))
-    assert heading == "prompts:"
-    assert line.startswith(f"  plan, attempt 1: {sizes[2].total} characters (system 9, earlier")
-    assert line.endswith(", 3 calls")
+    texts = [next(call.texts) for _, call in Steps().after(played.stored).every_call()]
+    about = [text.about for text in texts if text.title == "Prompt"]
+    assert about[0].startswith(f"{sizes[0].total} characters in all that was sent; system 9; sch")
+    assert about[2].startswith(f"{sizes[2].total} characters in all that was sent; system 9; ear")

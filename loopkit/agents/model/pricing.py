@@ -21,10 +21,9 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json
 
 from loopkit.agents.port import AnswerCaps, Message, Request
-from loopkit.document.problems import closest
 from loopkit.engine.payloads import TokenUse
 from loopkit.engine.records import MOST_USD, Usage
-from loopkit.language.agents import Agent
+from loopkit.language.agents import Agent, known_providers, meant_model, similar_model
 from loopkit.language.agents.model import ModelAgent, Price
 from loopkit.language.json_schema import NotInlined, inlined
 from loopkit.text.json_text import texts_in
@@ -314,10 +313,7 @@ def _tokens(value: object) -> int:
     return value if type(value) is int and value > 0 else 0
 
 
-_TEXTUAL = ("chat", "completion", "responses")
 TABLE = "model_prices_and_context_window_backup.json"
-_SIMILARITY = 0.8
-"""How much a mistyped name has to be like a listed one; many names are alike."""
 REJECT_SCHEMAS = frozenset({"deepseek"})
 """Providers whose API refuses a JSON Schema, whatever the table says."""
 
@@ -421,17 +417,9 @@ def provider_of(model: str) -> str:
 
 def near_model(model: str) -> str | None:
     """The listed model that an unlisted name most likely means."""
-    prefix, slash, name = model.partition("/")
-    if not slash or known_model(model) is not None:
+    if known_model(model) is not None:
         return None
-    sold = {k: str(e["litellm_provider"]) for k, e in _table().items() if e.get("mode") in _TEXTUAL}
-    if not any(sells(model, provider) for provider in sold.values()):
-        meant = f"{closest(prefix, sorted(set(sold.values())))}/{name}"
-        return meant if known_model(meant) is not None else None
-    listed = (key.removeprefix(f"{prefix}/") for key, by in sold.items() if sells(model, by))
-    # Compared without the prefix, which they all share.
-    near = closest(name, listed, _SIMILARITY)
-    return None if near is None else f"{prefix}/{near}"
+    return meant_model(model) or similar_model(model, frozenset(known_providers())) or None
 
 
 @cache

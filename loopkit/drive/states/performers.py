@@ -12,8 +12,15 @@ from typing import Any
 from loopkit.agents.command import as_agent_errors
 from loopkit.agents.players import FunctionAgentPort
 from loopkit.agents.port import AgentPort, OutsideAgentPort, Reply, Request
-from loopkit.document.in_place import NotSet, ToSet, set_in_file
-from loopkit.document.writing import NotWritable, add_to_file, replace_file, size_of
+from loopkit.document.writing import (
+    NotSet,
+    NotWritable,
+    ToSet,
+    add_to_file,
+    replace_file,
+    set_in_file,
+    size_of,
+)
 from loopkit.drive.active import ActiveRun
 from loopkit.drive.answers import await_delivery
 from loopkit.drive.calls import (
@@ -73,7 +80,7 @@ from loopkit.engine.macrostep import work_digest
 from loopkit.engine.payloads import Artifact, LeftFolder, Ran
 from loopkit.engine.records import Usage
 from loopkit.engine.revisions import can_come_again
-from loopkit.engine.rounds import Earlier
+from loopkit.engine.rounds import Rounds
 from loopkit.engine.state import Exchange, author_task, last_turns
 from loopkit.engine.template_values import (
     AllNames,
@@ -578,7 +585,7 @@ async def _file_of(active: ActiveRun, written: FileValues, start: Path | None = 
     if is_own:
         return _file_in(await workspace(active, None, writes=True), given)
     declared = active.program.machine.workspace
-    named = place_of(active, declared)[0] if declared is not None else active.folder
+    named = place_of(active, declared) if declared is not None else active.folder
     is_there = given.parent.resolve().is_relative_to(named.resolve())
     return _file_in((named if is_there else active.folder).resolve(), given)
 
@@ -658,7 +665,7 @@ class _Judging(Mutable):
     name: str
     state: ValidateState
     rules: RulesAsked
-    earlier: Earlier
+    earlier: Rounds
     folder: Path = Path()
     ran: list[Ran] = []
     time_s: float = 0.0

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import re
 import select
 import socket
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +34,7 @@ from loopkit.journal.errors import (
     RunExists,
     SequenceConflict,
     TakenOver,
+    unfit,
     unusable,
 )
 from loopkit.journal.files import Job, parse_queries
@@ -224,7 +223,11 @@ class Connections:
             while True:
                 try:
                     return await self._attempt(work, begin, attempt, seconds)
+                except UnicodeEncodeError as error:
+                    raise unfit(error) from error
                 except psycopg.Error as error:
+                    if isinstance(error, psycopg.DataError) and not error.sqlstate:
+                        raise unfit(error) from error
                     attempt += 1
                     if error.sqlstate in _DO_AGAIN and repeated < _MOST_REPEATED:
                         repeated += 1
@@ -306,8 +309,6 @@ _BEATS_TO_DEATH = 4
 _LIFE_S = 1.0
 """How often the watcher of its programs is shown that it lives."""
 _CONNECT_AGAIN_S = 1.0
-_MOST_AHEAD_S = 1.0
-LOGGER = logging.getLogger("loopkit.journal")
 
 
 class Presence:
@@ -323,11 +324,9 @@ class Presence:
         self._database = database
         self.ahead = 0.0
         """The seconds by which the database's time is ahead of the one here."""
-        self._is_warned = False
         self._stops, self._stop = os.pipe2(os.O_CLOEXEC)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._give_up: Callable[[], None] = lambda: None
-        self._loop_thread = 0
         self._ticked = threading.Event()
         self._ticked.set()
         self._row = 0
@@ -350,7 +349,6 @@ class Presence:
     def follow(self, give_up: Callable[[], None]) -> None:
         """Beat as long as the running event loop does; `give_up` is called in it after a cut."""
         self._loop, self._give_up = asyncio.get_running_loop(), give_up
-        self._loop_thread = threading.get_ident()
 
     def close(self) -> None:
         """Be dead from now on."""
@@ -379,13 +377,6 @@ class Presence:
         ahead = told - (asked + now) / 2
         if abs(ahead - self.ahead) > (now - asked) / 2:
             self.ahead = ahead
-        is_off = abs(self.ahead) > _MOST_AHEAD_S
-        if is_off and not self._is_warned:
-            told_of = os.uname().nodename, -self.ahead, self._database.place
-            LOGGER.warning(
-                "the clock of %s is %.1f s off that of the journal %s; set it by NTP", *told_of
-            )
-        self._is_warned = is_off
 
     def _live(self, db: psycopg.Connection[Any] | None) -> None:
         while db is not None:
@@ -401,7 +392,7 @@ class Presence:
     def _beat_until_cut(self, db: psycopg.Connection[Any]) -> bool:
         """Whether it ends because it was closed."""
         interval = self._database.ttl / _BEATS
-        next_beat, is_told = time.monotonic(), False
+        next_beat = time.monotonic()
         while True:
             wait = min(max(next_beat - time.monotonic(), 0.0), _LIFE_S)
             ready, _, _ = select.select([db.fileno(), self._stops], [], [], wait)
@@ -421,23 +412,9 @@ class Presence:
                 if self._loop_goes_on():
                     if not self._beat(db):
                         return False
-                    self._beaten, is_told = time.monotonic(), False
-                elif not is_told and self._loop is not None:
-                    is_told = True
-                    self._tell_what_blocks(self._loop, interval)
+                    self._beaten = time.monotonic()
             # After the beat: whose programs were killed is overdue.
             GROUPS.show_life(self._database.ttl * _BEATS_TO_DEATH / _BEATS)
-
-    def _tell_what_blocks(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-        task = asyncio.current_task(loop)
-        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - it has no other name
-        code = frame and frame.f_code
-        LOGGER.warning(
-            "%s has blocked the event loop for %.1f s, in %s (%s:%s); after %.0f s this process "
-            "counts as dead, and others take its runs over",
-            task.get_name() if task else "something", seconds, code and code.co_qualname,
-            code and code.co_filename, frame and frame.f_lineno, self._database.ttl,
-        )  # fmt: skip
 
     def _loop_goes_on(self) -> bool:
         """Whether the event loop has had a turn since the last beat; it is asked for another."""

@@ -174,8 +174,6 @@ class _Copying:
     async def _runs(self) -> list[RunRow]:
         found = await self.source.runs(limit=MAX_INTEGER, children=True)
         for row in found:
-            if row.damage is not None:
-                raise row.damage
             if row.is_driven:
                 raise JournalError(
                     f"run {row.run!r} of {self.folder!r} is being driven; stop its process first"

@@ -257,7 +257,7 @@ WHERE run = %s AND records.epoch = 1 AND seq <= %s ORDER BY seq
 SELECT runs.epoch, owner, coalesce(
     extract(epoch FROM due_at)::float8, CASE WHEN owner IS NOT NULL AND submitted THEN 0 END
 ), format, head.* FROM @runs AS runs LEFT JOIN LATERAL (
-    SELECT seq, epoch, at FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
+    SELECT seq FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
 ) AS head ON true WHERE id = %s
 
 -- name: own
@@ -274,7 +274,7 @@ SELECT (
         SELECT seq, row_number() OVER (ORDER BY seq) AS place FROM @records WHERE run_id = runs.id
     ) AS numbered WHERE seq <> place ORDER BY place LIMIT 1
 ), head.* FROM @runs AS runs LEFT JOIN LATERAL (
-    SELECT seq, epoch, at FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
+    SELECT seq FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
 ) AS head ON true WHERE run = %(run)s
 
 -- name: read
@@ -340,11 +340,10 @@ GROUP BY last, is_driven, is_due
 
 -- name: runs
 WITH alive AS MATERIALIZED (@ALIVE)
-SELECT runs.id, run, machine, definition, created_at,
-    coalesce(owner IN (SELECT name FROM alive), false), head.seq, head.epoch, head.at,
-    (SELECT count(*) FROM @records WHERE run_id = runs.id)
+SELECT runs.id, run, machine, definition, created_at, coalesce(head.at, created_at),
+    coalesce(head.seq, 0), coalesce(owner IN (SELECT name FROM alive), false)
 FROM @runs AS runs LEFT JOIN LATERAL (
-    SELECT seq, epoch, at, type FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
+    SELECT seq, at, type FROM @records WHERE run_id = runs.id ORDER BY seq DESC LIMIT 1
 ) AS head ON true
 WHERE (%(machine)s::text IS NULL OR machine = %(machine)s)
 AND (%(run)s::text IS NULL OR run = %(run)s)

@@ -58,10 +58,7 @@ from loopkit.journal.records import (
     Record,
     owner_of,
     refuse_format,
-    refuse_impossible,
-    refuse_text,
     refuse_texts,
-    refuse_time,
 )
 from loopkit.outside.trees import Folder, Tree
 from loopkit.text.run_ids import root_of
@@ -222,8 +219,6 @@ class PostgresJournal(Journal):
         )
 
     async def claim(self, run: str) -> Claim:
-        refuse_text("the name of the run", run)
-
         async def attempt() -> Claim:
             owner = await self.present()
             job = self._ask(lambda db, _: self._own(db, run, owner), CHANGE)
@@ -245,12 +240,11 @@ class PostgresJournal(Journal):
         if not locked:
             raise UnknownRun(run)
         row = locked[0][0]
-        [(epoch, before, due, known, seq, *head)] = await rows(db, sql["to_claim"], (row,))
+        [(epoch, before, due, known, seq)] = await rows(db, sql["to_claim"], (row,))
         refuse_format(run, known)
         await self._refuse_owner(db, run, row, before)
         if seq is None:
             raise RunDamaged(run, EMPTY)
-        refuse_impossible(run, seq, *head)
         await rows(db, sql["own"], (epoch + 1, owner, row))
         new = self.claimed()
         values = [row], [seq + 1], [epoch + 1], [new.at], [new.type], [new.text]
@@ -292,7 +286,6 @@ class PostgresJournal(Journal):
         return []
 
     async def records_after(self, after: Place, family: str | None = None) -> list[Placed]:
-        refuse_text("the name of the run", family or "")
         tx, number = after if len(after) == 2 else (0, 0)
         values = {
             "tx": str(tx), "id": number, "family": family,
@@ -330,9 +323,6 @@ class PostgresJournal(Journal):
         return place if point else Place()
 
     async def remove(self, *runs: str) -> None:
-        for run in runs:
-            refuse_text("the name of the run", run)
-
         await self._until_free(lambda: self.write(lambda db, _: self._remove(db, runs)))
         await forget_removed(self.contents, self.has)
 
@@ -359,7 +349,6 @@ class PostgresJournal(Journal):
 
     async def post(self, run: str, kind: str, message_id: str, data: str, at: float) -> str | None:
         refuse_texts("the {} of a message", run=run, kind=kind, id=message_id, data=data)
-        refuse_time("a message", at)
 
         due: list[tuple[int]] = []
 
@@ -424,17 +413,11 @@ class SharedContents(Contents):
         self._lock = threading.Lock()
 
     def keep(
-        self,
-        run: str,
-        folder: Folder,
-        known: Tree | None = None,
-        *,
-        is_trusted: bool = False,
-        leaves_out: bool = False,
+        self, run: str, folder: Folder, known: Tree | None = None, *, is_trusted: bool = False
     ) -> Tree:
         with made(self.state):
             pass
-        tree = super().keep(run, folder, known, is_trusted=is_trusted, leaves_out=leaves_out)
+        tree = super().keep(run, folder, known, is_trusted=is_trusted)
         self.share(run, tree.digest)
         return tree
 

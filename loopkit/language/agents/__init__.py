@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from loopkit.document.problems import closest, is_slip
-from loopkit.language.agents.agent import AgentBase, CalledAgent, Protect
+from loopkit.language.agents.agent import AgentBase, CalledAgent
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.agents.program import LEAST_USD, ProgramAgent, Tools
 from loopkit.language.section import (
@@ -26,6 +26,7 @@ from loopkit.language.section import (
     Duration,
     ErrorRule,
     Noun,
+    Phrases,
     Text,
     Texts,
     Variables,
@@ -67,7 +68,7 @@ class CommandAgent(CalledAgent):
     """Environment variables to pass on, besides the harmless ones."""
     errors: Annotated[tuple[ErrorRule, ...], FROM_LIST] = ()
     """How exit codes and output map to classes of errors. The first match counts."""
-    protect: Protect = ()
+    protect: Phrases = ()
     """Patterns of files in the workspace that it must not change, such as `tests/**`; `.git` is
     always among them. Changes are undone before anything is judged."""
     price_per_run: Annotated[float, Field(ge=0)] | None = None
@@ -113,7 +114,7 @@ class OutsideAgent(AgentBase):
     """`true`: the run waits, without a process, until the artifact is delivered."""
     timeout: Duration | None = None
     """The time limit for the delivery; after it there is a transient error. Default: no limit."""
-    protect: Protect = ()
+    protect: Phrases = ()
     """As for a program."""
 
     kind = "outside"

@@ -16,10 +16,8 @@ from loopkit.language.section import (
     OnInDoubt,
     Retry,
     Schema,
-    Spelled,
     Written,
     by_type,
-    or_one,
 )
 
 Session = Literal["keep", "fresh"]
@@ -42,24 +40,6 @@ class KeptSession(Noun):
     if_lost: Literal["fresh", "fail"] = "fresh"
     """`fresh`: a session that is lost, or too long for the model, is begun anew, once in an
     attempt, with the whole prompt. `fail`: that is a fatal error first."""
-
-
-Protect = Annotated[
-    tuple[
-        Annotated[
-            str,
-            Spelled(
-                r"^(?![~/])(?!(.*/)?\.\.(/|$))(?!.*\{\{).*\S.*$",
-                "bad-path",
-                "means no file of the workspace",
-                "write a path or a pattern that starts there, such as `tests/**`",
-            ),
-        ],
-        ...,
-    ],
-    or_one(str),
-]
-"""Patterns of files, by their path or by their name alone."""
 
 
 class Workspace(Noun):

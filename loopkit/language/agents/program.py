@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from loopkit.language.agents.agent import CalledAgent, KeptSession, Protect, Session
+from loopkit.language.agents.agent import CalledAgent, KeptSession, Session
 from loopkit.language.agents.model import Price, Rate
 from loopkit.language.section import (
     Duration,
+    Phrases,
     Text,
     Texts,
     Variables,
@@ -74,7 +75,7 @@ class ProgramAgent(CalledAgent):
     """The price in USD per million tokens, for a program that counts tokens and tells no cost."""
     price_per_run: Annotated[float, Field(ge=0)] | None = None
     """The maximum cost of one call, in USD."""
-    protect: Protect = ()
+    protect: Phrases = ()
     """As for a program that is started with `command`."""
     session: Annotated[Session | KeptSession, by_type("<session>", "<turns>")] = "keep"
     """`keep`: one conversation for all revisions of a state; `fresh`: a new one for each."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, reduce
-from itertools import islice
 from math import ceil, floor
 from typing import Any
 
@@ -380,12 +379,16 @@ def _read(text: str) -> DataType:
         raise NotationError(f"not a valid JSON Schema: {problem}", problem.path)
     whole = with_local_references(schema)
     found = _Reader(whole).type_of(Part(whole)).replace(schema=whole)
-    is_mapping = found.fields is None and _kinds(Joined.of(Part(whole), whole).words) == {"object"}
+    kinds = _kinds(_words(_speaking(Part(whole), whole)))
+    is_mapping = found.fields is None and kinds == {"object"}
     return found.replace(fields={}, others=DataType({})) if is_mapping else found
 
 
 class _Reader(Mutable, dict=True):
-    """Reads one schema; no more than MOST_PARTS of it, however often its parts name each other."""
+    """Reads one schema; no more than MOST_PARTS of it, however often its parts name each other.
+
+    What describes the same data is read together: of one keyword the first counts.
+    """
 
     root: Mapping[str, Any]
     parts: int = field(default=0)
@@ -394,15 +397,12 @@ class _Reader(Mutable, dict=True):
         self.parts += 1
         if self.parts > MOST_PARTS or part.depth > MOST_DEPTH:
             return DataType(self._alone(part))
-        said = Joined.of(part, self.root)
-        self.parts += said.size
-        kept: dict[str, Any] = {
-            word: said.words[word] for word in ("description", "enum") if word in said.words
-        }
-        found = self._type_by_kinds(said).replace(schema={**self._alone(part), **kept})
-        return (
-            _fit_default(found, said.words["default"], part) if "default" in said.words else found
-        )
+        said = _speaking(part, self.root)
+        words = _words(said)
+        self.parts += len(said)
+        kept: dict[str, Any] = {n: words[n] for n in ("description", "enum") if n in words}
+        found = self._type_by_kinds(said, words).replace(schema={**self._alone(part), **kept})
+        return _fit_default(found, words["default"], part) if "default" in words else found
 
     @cached_property
     def _whole(self) -> Mapping[str, Any] | None:
@@ -413,33 +413,45 @@ class _Reader(Mutable, dict=True):
             return standing_alone(self._whole, part.steps)
         return part.schema if isinstance(part.schema, Mapping) else {}
 
-    def _type_by_kinds(self, said: Joined) -> DataType:
-        kinds = _kinds(said.words)
+    def _type_by_kinds(self, said: Sequence[Part], words: Mapping[str, Any]) -> DataType:
+        kinds = _kinds(words)
+        lets_null = all(_lets_null(one.schema) for one in said)
         if not kinds:
-            return self._one_of(said)
-        optional = "null" in kinds and said.lets_null
+            return self._one_of(said, lets_null=lets_null)
+        optional = "null" in kinds and lets_null
         match sorted(kinds - {"null"}):
             case ["array"]:
-                items = self.type_of(said.items) if said.items else DataType({})
+                # Beside `prefixItems` they are not all of the items.
+                lists = (one for one in said if "prefixItems" not in one.schema)
+                item = next(_inside(lists, "items"), None)
+                items = self.type_of(item) if item is not None else DataType({})
                 return DataType({}, items=items, optional=optional)
             case ["object"]:
                 return self._record(said, optional=optional)
             case ["integer", "number"]:
-                return _single("num", said.words, optional=optional)
+                return _single("num", words, optional=optional)
             case [kind] if kind in WORDS:
-                return _single(WORDS[kind], said.words, optional=optional)
+                return _single(WORDS[kind], words, optional=optional)
             case _:
                 return DataType({}, optional=optional)
 
-    def _record(self, said: Joined, *, optional: bool) -> DataType:
-        if not said.properties and not said.is_closed:
+    def _record(self, said: Sequence[Part], *, optional: bool) -> DataType:
+        properties: dict[str, Part] = {}
+        for one in said:
+            for name in one.schema.get("properties", {}):
+                properties.setdefault(name, one.deeper("properties", name))
+        further = [*_inside(said, "additionalProperties")]
+        is_closed = any(one.schema is False for one in further)
+        if not properties and not is_closed:
             return DataType({}, optional=optional)
+        required = {name for one in said for name in one.schema.get("required", ())}
         fields = {
-            name: self._field(part, is_required=name in said.required)
-            for name, part in said.properties.items()
+            name: self._field(part, is_required=name in required)
+            for name, part in properties.items()
         }
-        others = self.type_of(said.others) if said.others else None
-        is_open = not said.is_closed and others is None
+        other = next((one for one in further if one.schema is not False), None)
+        others = self.type_of(other) if other is not None else None
+        is_open = not is_closed and others is None
         return DataType({}, fields=fields, others=others, is_open=is_open, optional=optional)
 
     def _field(self, part: Part, *, is_required: bool) -> DataType:
@@ -452,14 +464,28 @@ class _Reader(Mutable, dict=True):
         takes_null = found.optional or part.schema in (True, {})
         return found.replace(optional=True, is_left_out=not takes_null)
 
-    def _one_of(self, said: Joined) -> DataType:
-        some = [(part, self.type_of(part)) for part in said.forms]
+    def _one_of(self, said: Sequence[Part], *, lets_null: bool) -> DataType:
+        lists = ((one, word) for one in said for word in ("anyOf", "oneOf") if word in one.schema)
+        one, word = next(lists, (Part({}), ""))
+        parts = [one.inside(word, number) for number in range(len(one.schema.get(word, ())))]
+        some = [(part, self.type_of(part)) for part in parts]
         forms = [known for part, known in some if not part.is_null]
         has_null = len(forms) < len(some) or any(form.optional for form in forms)
-        optional = said.lets_null and has_null
         is_single = len(forms) == 1 or (forms and all(form.scalar for form in forms))
         found = common_type(forms) if is_single else DataType({})
+        optional = lets_null and has_null
         return found.replace(optional=optional, has_default=False, default=None)
+
+
+def _words(said: Iterable[Part]) -> dict[str, Any]:
+    words: dict[str, Any] = {}
+    for one in said:
+        words = {**one.schema, **words}
+    return words
+
+
+def _inside(said: Iterable[Part], word: str) -> Iterator[Part]:
+    return (one.deeper(word) for one in said if word in one.schema)
 
 
 def _kinds(words: Mapping[str, Any]) -> frozenset[str]:
@@ -545,78 +571,22 @@ class Part(Value, frozen=True):
     @property
     def is_null(self) -> bool:
         """Whether it lets nothing but null through."""
-        said = self.schema
-        return (
-            isinstance(said, Mapping)
-            and (said.get("type") == "null" or [None] in _lists(said))
-            and _lets_null(said)
-        )
-
-
-class Joined(Mutable):
-    """The keywords of all parts that describe the same data; of one keyword the first counts."""
-
-    size: int = 0
-    words: dict[str, Any] = field(default_factory=dict)
-    properties: dict[str, Part] = field(default_factory=dict)
-    required: set[str] = field(default_factory=set)
-    items: Part | None = None
-    others: Part | None = None
-    is_closed: bool = False
-    lets_null: bool = True
-    """Whether its own keywords allow null."""
-    forms: tuple[Part, ...] = ()
-    """The parts of which one describes the data."""
-
-    @classmethod
-    def of(cls, part: Part, root: Mapping[str, Any]) -> Joined:
-        parts = list(islice(_speaking(part, root), MOST_JOINED))
-        followed = frozenset[str]().union(*(one.followed for one in parts))
-        joined = cls(len(parts))
-        for one in parts:
-            joined._hear(one.replace(followed=followed))
-        return joined
-
-    def _hear(self, part: Part) -> None:
-        said: Mapping[str, Any] = part.schema
-        self.words = {**said, **self.words}
-        self.lets_null = self.lets_null and _lets_null(said)
-        for name in said.get("properties", {}):
-            self.properties.setdefault(name, part.deeper("properties", name))
-        self.required.update(said.get("required", ()))
-        if "items" in said and "prefixItems" not in said:
-            self.items = self.items or part.deeper("items")
-        match said.get("additionalProperties"):
-            case False:
-                self.is_closed = True
-            case True | Mapping():
-                self.others = self.others or part.deeper("additionalProperties")
-        for word in ("anyOf", "oneOf"):
-            if not self.forms:
-                numbers = range(len(said.get(word, ())))
-                self.forms = tuple(part.inside(word, number) for number in numbers)
-
-
-def _lists(said: Mapping[str, Any]) -> list[Any]:
-    """The values that there are, each time that they are listed."""
-    listed = [said["enum"]] if "enum" in said else []
-    return [*listed, [said["const"]]] if "const" in said else listed
+        return isinstance(self.schema, Mapping) and _kinds(self.schema) == {"null"}
 
 
 def _lets_null(said: Mapping[str, Any]) -> bool:
-    kinds = said.get("type", "null")
-    return "null" in ([kinds] if isinstance(kinds, str) else kinds) and all(
-        None in values for values in _lists(said)
-    )
+    return "null" in _kinds(said) or said.keys().isdisjoint(("type", "enum", "const"))
 
 
-def _speaking(part: Part, root: Mapping[str, Any]) -> Iterator[Part]:
+def _speaking(part: Part, root: Mapping[str, Any]) -> list[Part]:
+    """All parts that describe the same data, as far as they are joined."""
+    found: list[Part] = []
     waiting = [part]
-    while waiting:
+    while waiting and len(found) < MOST_JOINED:
         one = waiting.pop()
         if not isinstance(one.schema, Mapping):
             continue
-        yield one
+        found.append(one)
         members = range(len(one.schema.get("allOf", ())))
         waiting += [one.inside("allOf", number) for number in reversed(members)]
         reference = one.schema.get("$ref")
@@ -624,6 +594,8 @@ def _speaking(part: Part, root: Mapping[str, Any]) -> Iterator[Part]:
         if steps is not None and reference not in one.followed:
             followed = one.followed | {str(reference)}
             waiting.append(Part(part_at(root, steps), steps, followed, one.depth))
+    followed = frozenset[str]().union(*(one.followed for one in found))
+    return [one.replace(followed=followed) for one in found]
 
 
 def common_type(types: Iterable[DataType]) -> DataType:

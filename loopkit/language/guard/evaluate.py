@@ -180,8 +180,8 @@ class _Data(Value, frozen=True):
 
     def get(self, name: str, _: object) -> object:
         head, *rest = name.split(".")
-        own = isinstance(self.value, Mapping) and head in self.value
-        data = _member(self.value if own else self.names, head)
+        own = self.value if isinstance(self.value, Mapping) and head in self.value else self.names
+        data = own.get(head)
         for step in rest:
             data = _member(data, step)
         return data

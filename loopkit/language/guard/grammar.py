@@ -254,8 +254,12 @@ class Guard(Value, frozen=True, eq=False):
     """The dotted names that it reads: {"valid", "input.max_revisions"}."""
 
 
+def nodes_of_names(tree: ast.expr) -> Iterator[ast.Name]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+
+
 def names_in(tree: ast.expr) -> frozenset[str]:
-    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return frozenset(node.id for node in nodes_of_names(tree))
 
 
 def conditions(node: ast.expr) -> Iterator[ast.expr]:

@@ -1,13 +1,13 @@
 """Validation: data judged by a schema, and the mistakes in a schema itself.
 
-It is the library's validator, whose keywords look at the clock first, with our own in place of
-those that search with `re`, compare each item with each, or say less than they know. A `$ref` leads
-to the schema itself, its ids and anchors, or the metaschemas.
+It is the library's validator, which looks at the clock before each inner schema, with our own
+keywords in place of those that search with `re`, compare each item with each, or say less than they
+know. A `$ref` leads to the schema itself, its ids and anchors, or the metaschemas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import islice
@@ -33,8 +33,8 @@ from loopkit.text import shorten
 from loopkit.text.json_text import canonical
 from loopkit.text.patterns import PatternError, PatternTimeout, compile_pattern
 
-ROOM = 40
-"""How many calls a lookup needs at most.
+ROOM = 50
+"""How many calls a reference needs at most.
 
 Its mapping is made in Rust, where too many calls are a panic, which nobody can catch, and no
 RecursionError.
@@ -49,7 +49,6 @@ Validator = Any
 """The library makes its classes of validators as it runs."""
 Resolver = Any
 """The library's, of a type with many parameters."""
-Keyword = Callable[[Validator, Any, Any, Mapping[str, Any]], Errors]
 Object = Mapping[str, Any]
 Schema = bool | Mapping[str, Any]
 
@@ -73,12 +72,15 @@ def _descend(
     resolver: Resolver = None,
 ) -> Errors:
     """The violations of an inner schema in a value, below this step."""
+    judging().look_at_clock()
     if schema is False:
         # Of this one the library would not say where it is.
         error = ValidationError(f"{_excerpt(instance)} is not allowed here")
         if path is not None:
             error.path.appendleft(path)
         return iter((error,))
+    if schema is not True and not schema.keys().isdisjoint(REFERENCES):
+        _have_room(ROOM)
     if schema is not True and "$schema" in schema:
         # The library would go on with the keywords of that dialect, and without the clock.
         schema = {word: value for word, value in schema.items() if word != "$schema"}
@@ -161,31 +163,16 @@ def _unique_items(validator: Validator, wanted: bool, instance: Any, _: Any) -> 
         seen.add(text)
 
 
-def _with_clock(keyword: Keyword, *, is_reference: bool) -> Keyword:
-    def call_in_time(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-        judging().look_at_clock()
-        if is_reference:
-            _have_room(ROOM)
-        return keyword(validator, value, instance, schema)
-
-    return call_in_time
-
-
-_KEYWORDS: Mapping[str, Any] = {
-    **Draft202012Validator.VALIDATORS,
-    "patternProperties": _pattern_properties,
-    "additionalProperties": _additional_properties,
-    "anyOf": _any_of,
-    "pattern": _pattern,
-    "multipleOf": _multiple_of,
-    "uniqueItems": _unique_items,
-}
-KEYWORDS = frozenset(_KEYWORDS)
+KEYWORDS = frozenset(Draft202012Validator.VALIDATORS)
 _Validator: Any = extend(  # type: ignore[no-untyped-call]  # jsonschema gives it no types
     Draft202012Validator,
     {
-        word: _with_clock(keyword, is_reference=word in REFERENCES)
-        for word, keyword in _KEYWORDS.items()
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+        "anyOf": _any_of,
+        "pattern": _pattern,
+        "multipleOf": _multiple_of,
+        "uniqueItems": _unique_items,
     },
 )
 # By these the library's own keywords come to inner schemas.

@@ -21,7 +21,6 @@ from loopkit.language.guard.type_check import GuardType
 from loopkit.language.section import (
     FROM_LIST,
     Argv,
-    ByForm,
     Duration,
     Emission,
     ErrorClass,
@@ -36,6 +35,7 @@ from loopkit.language.section import (
     Text,
     Variables,
     Written,
+    by_key,
     by_type,
     fault,
     templates_of,
@@ -56,18 +56,15 @@ from loopkit.language.states.state import (
 from loopkit.language.validators import ByItem
 from loopkit.text.json_text import texts_in
 
-
-def _tag(value: object) -> str:
-    is_choice = isinstance(value, AgentChoice) or (
-        isinstance(value, Mapping) and not {"from", "of", "else"}.isdisjoint(value)
-    )
-    return "<from>" if is_choice else "<name>"
+BY_CHOICE = by_key(
+    ("<name>", "<from>"), "<name>", **dict.fromkeys(("from", "of", "else"), "<from>")
+)
 
 
 class AgentState(TemplateState):
     """Asks an agent. The answer is the artifact."""
 
-    agent: Annotated[Id | AgentChoice, ByForm(("<name>", "<from>"), _tag)]
+    agent: Annotated[Id | AgentChoice, BY_CHOICE]
     """The agent to ask, or a choice between several. Its answer is the artifact."""
     prompt: Text
     """The prompt to send: a template."""
@@ -304,13 +301,9 @@ class FirstText(MadeText):
     """Typed fields to extract from the text."""
 
 
-def _first_kind(value: object) -> str:
-    keys = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
-    return "<text>" if isinstance(value, str) else "<data>" if "data" in keys else "<render>"
-
-
 FirstValue = Annotated[
-    PlainText | FirstText | MadeData, ByForm(("<text>", "<render>", "<data>"), _first_kind)
+    PlainText | FirstText | MadeData,
+    by_key(("<text>", "<render>", "<data>"), "<render>", data="<data>"),
 ]
 
 

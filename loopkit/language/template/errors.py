@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _INSIDE = re.compile(r"\{[{%].*?(?:[}%]\}|$)")
@@ -28,26 +28,20 @@ class TemplateError(Exception):
     def __str__(self) -> str:
         return f"line {self.line}, column {self.column}: {self.message}"
 
+    def at(self, text: str, line: int, words: str = "") -> TemplateError:
+        """The same at the last of the dotted `words` in line `line` of `text`.
 
-@dataclass(eq=False)
-class Refusal(Exception):
-    """A mistake whose place is not known yet."""
+        Jinja knows lines only: of words that the line has twice, the first inside `{{ }}` or
+        `{% %}` is taken; without them the place is the line.
+        """
+        rows = _LINE_END.split(text)
+        line = min(max(line, 1), len(rows))
+        column, length = _columns(rows[line - 1], words)
+        return replace(self, line=line, column=column, length=length)
 
-    message: str
-    help: str = ""
-    code: str = "template-limit"
 
-
-def error_at(what: Refusal, text: str, line: int, words: str = "") -> TemplateError:
-    """The error at the last of the dotted `words` in line `line` of `text`.
-
-    Jinja knows lines only: of words that the line has twice, the first inside `{{ }}` or `{% %}`
-    is taken; without them the place is the line.
-    """
-    rows = _LINE_END.split(text)
-    line = min(max(line, 1), len(rows))
-    column, length = _columns(rows[line - 1], words)
-    return TemplateError(what.code, what.message, line, column, length, what.help)
+def limit(message: str, remedy: str) -> TemplateError:
+    return TemplateError("template-limit", message, help=remedy)
 
 
 def _columns(row: str, words: str) -> tuple[int, int]:
@@ -97,14 +91,12 @@ def fresh_budget() -> Iterator[None]:
 
 
 def count_rounds(values: Iterable[object]) -> Iterator[object]:
-    """The values, of which each is a round of a loop; raises Refusal where the budget ends."""
+    """The values, each a round of a loop; raises TemplateError where the budget ends."""
     budget = _current.get()
     for value in values:
         budget.iterations -= 1
         if budget.iterations < 0:
-            raise Refusal(
-                f"the template loops more than {MAX_ITERATIONS:,} times", "loop over less"
-            )
+            raise limit(f"the template loops more than {MAX_ITERATIONS:,} times", "loop over less")
         if time.thread_time() > budget.ends_s:
-            raise Refusal(f"the template loops for more than {MAX_LOOPS_S:g} s", "loop over less")
+            raise limit(f"the template loops for more than {MAX_LOOPS_S:g} s", "loop over less")
         yield value

@@ -9,7 +9,7 @@ from functools import reduce
 from jinja2 import TemplateSyntaxError, nodes
 
 from loopkit.document.problems import did_you_mean
-from loopkit.language.template.errors import Refusal, TemplateError, error_at
+from loopkit.language.template.errors import TemplateError, limit
 from loopkit.language.template.sandbox import FILTERS, LOOP_FIELDS, SANDBOX, TESTS
 from loopkit.values import Value, field
 
@@ -61,7 +61,7 @@ def tree_of(text: str) -> nodes.Template:
     """The tree of the template; raises TemplateError for what is wrong with it."""
     if len(text) > MAX_LENGTH:
         message = f"the template has {len(text):,} characters, at most {MAX_LENGTH:,} are allowed"
-        raise TemplateError("template-limit", message, help="move text into an input")
+        raise limit(message, "move text into an input")
     try:
         tree = SANDBOX.parse(text)
     except TemplateSyntaxError as error:
@@ -69,13 +69,13 @@ def tree_of(text: str) -> nodes.Template:
     except RecursionError as error:
         raise _too_deep(text, 1) from error
     except ValueError as error:  # Python reads no number of thousands of digits
-        too_long = Refusal("a number has too many digits", code="template-syntax")
-        raise error_at(too_long, text, 1) from error
+        too_long = TemplateError("template-syntax", "a number has too many digits")
+        raise too_long.at(text, 1) from error
     for node, depth, loops in _walk(tree):
         if depth > MAX_DEPTH or loops > MAX_LOOPS:
             raise _too_deep(text, node.lineno)
         if wrong := _foreign(node):
-            raise error_at(wrong[0], text, node.lineno, wrong[1])
+            raise wrong[0].at(text, node.lineno, wrong[1])
     return tree
 
 
@@ -94,7 +94,7 @@ def _syntax_error(error: TemplateSyntaxError, text: str) -> TemplateError:
     first = re.split(r"\.\s|\.$", said)[0]
     message = first[:1].lower() + first[1:]
     words = quoted[-1] if quoted and " " not in quoted[-1] else ""
-    return error_at(Refusal(message, _HOW, "template-syntax"), text, error.lineno, words)
+    return TemplateError("template-syntax", message, help=_HOW).at(text, error.lineno, words)
 
 
 def _unknown_tag(tag: str, text: str, line: int) -> TemplateError:
@@ -105,7 +105,7 @@ def _unknown_tag(tag: str, text: str, line: int) -> TemplateError:
         near = "elif" if tag in ("elseif", "elsif") else tag
         message = f"unknown tag `{tag}`"
         remedy = did_you_mean(near, _TAGS)
-    return error_at(Refusal(message, remedy, "template-syntax"), text, line, tag)
+    return TemplateError("template-syntax", message, help=remedy).at(text, line, tag)
 
 
 def _missing_end(text: str, line: int) -> TemplateError:
@@ -120,7 +120,7 @@ def _missing_end(text: str, line: int) -> TemplateError:
     name, line = opened[-1] if opened else ("", line)
     message = f"`{{% {name} %}}` is never closed" if name else "the template ends too early"
     remedy = f"add `{{% end{name} %}}`" if name else "close what is open"
-    return error_at(Refusal(message, remedy, "template-syntax"), text, line, name)
+    return TemplateError("template-syntax", message, help=remedy).at(text, line, name)
 
 
 def _walk(tree: nodes.Template) -> Iterator[tuple[nodes.Node, int, int]]:
@@ -139,10 +139,10 @@ def _walk(tree: nodes.Template) -> Iterator[tuple[nodes.Node, int, int]]:
 
 def _too_deep(text: str, line: int) -> TemplateError:
     message = f"the template is nested more than {MAX_DEPTH} deep, or {MAX_LOOPS} loops deep"
-    return error_at(Refusal(message, "split it with `{% set %}`"), text, line)
+    return limit(message, "split it with `{% set %}`").at(text, line)
 
 
-_Wrong = tuple[Refusal, str]
+_Wrong = tuple[TemplateError, str]
 
 
 def _foreign(node: nodes.Node) -> _Wrong | None:
@@ -161,7 +161,7 @@ def _foreign(node: nodes.Node) -> _Wrong | None:
 
 
 def _forbidden(message: str, remedy: str, word: str) -> _Wrong:
-    return Refusal(message, remedy, "template-forbidden"), word
+    return TemplateError("template-forbidden", message, help=remedy), word
 
 
 def _foreign_call(node: nodes.Call) -> _Wrong | None:
@@ -180,7 +180,7 @@ def _foreign_filter(node: nodes.Filter | nodes.Test) -> _Wrong | None:
         meant = _OTHER_NAMES.get(node.name.lower(), node.name)
         remedy = did_you_mean(meant, sorted(known))
         message = f"unknown {kind} `{node.name}`"
-        return Refusal(message, remedy, f"unknown-{kind}"), node.name
+        return TemplateError(f"unknown-{kind}", message, help=remedy), node.name
     return None
 
 
@@ -499,8 +499,8 @@ class Survey:
         return None
 
     def _problem(self, code: str, message: str, remedy: str, node: nodes.Node, words: Path) -> None:
-        what = Refusal(message, remedy, code)
-        self.problems.append(error_at(what, self._text, node.lineno, ".".join(filter(None, words))))
+        wrong = TemplateError(code, message, help=remedy)
+        self.problems.append(wrong.at(self._text, node.lineno, ".".join(filter(None, words))))
 
 
 def either(first: Shape, second: Shape) -> Shape:

@@ -5,17 +5,16 @@ Most are nothing but texts and `{{ paths }}`; these parts are filled in without 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from functools import lru_cache
 from types import TracebackType
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jinja2
 from jinja2 import UndefinedError, nodes
-from jinja2.runtime import Context
 
 from loopkit.language.guard.evaluate import ITEMS
-from loopkit.language.template.errors import Refusal, TemplateError, error_at, fresh_budget
+from loopkit.language.template.errors import TemplateError, fresh_budget, limit
 from loopkit.language.template.grammar import (
     SAME_LIST,
     Path,
@@ -40,8 +39,6 @@ OF_REPORTS = frozenset(
 )
 """The names of what has findings."""
 VALUE = "value_of_the_expression"
-T = TypeVar("T")
-Take = Callable[[jinja2.Template, Context], T]
 
 
 class Hole(NamedTuple):
@@ -80,7 +77,8 @@ class Template(Value, frozen=True, eq=False):
             return self.constant
         if self.parts is not None:
             return _fill(self.text, self.parts, names)
-        return self._run(names, _print)
+        text: str = self._run(names)
+        return text
 
     def value(self, names: Mapping[str, object]) -> object:
         """The value itself where the template is one `{{ … }}`, as plain data, else the text.
@@ -93,17 +91,19 @@ class Template(Value, frozen=True, eq=False):
         elif not self.is_expression:
             return self.render(names)
         else:
-            found = self._run(names, _evaluate, keeps_value=True)
+            found = self._run(names, keeps_value=True)
         return plain_data(found)
 
-    def _run(self, names: Mapping[str, object], take: Take[T], *, keeps_value: bool = False) -> T:
-        """Run the template within a budget, and return what `take` reads from it."""
+    def _run(self, names: Mapping[str, object], *, keeps_value: bool = False) -> Any:
+        """The text that the template prints within a budget, or the value of its expression."""
         used = {name: names[name] for name in self.names if name in names}
         template = None
         try:
             template = _compile(self.text, keeps_value=keeps_value)
+            context = template.new_context(used)
             with fresh_budget():
-                return take(template, template.new_context(used))
+                text = _join(template.root_render_func(context))
+                return _present(context.vars[VALUE]) if keeps_value else text
         # Filters and operators may raise any exception on data of the wrong kind.
         except Exception as error:
             line = _line(template, error.__traceback__) if template is not None else 1
@@ -173,14 +173,7 @@ def _compile(text: str, *, keeps_value: bool = False) -> jinja2.Template:
     return SANDBOX.template_class.from_code(SANDBOX, SANDBOX.compile(tree), SANDBOX.globals)
 
 
-def _print(template: jinja2.Template, context: Context) -> str:
-    return _join(template.root_render_func(context))
-
-
-def _evaluate(template: jinja2.Template, context: Context) -> object:
-    for _ in template.root_render_func(context):
-        pass
-    value = context.vars[VALUE]
+def _present(value: object) -> object:
     if isinstance(value, jinja2.Undefined):
         # This raises an error that names the missing value.
         str(value)
@@ -213,7 +206,7 @@ def _join(texts: Iterable[str]) -> str:
         room -= len(piece)
         if room < 0:
             message = f"the template prints more than {MAX_OUTPUT:,} characters"
-            raise Refusal(message, "print less, or hand over a file")
+            raise limit(message, "print less, or hand over a file")
         pieces.append(piece)
     return "".join(pieces)
 
@@ -230,21 +223,19 @@ def _line(template: jinja2.Template, trace: TracebackType | None) -> int:
 
 def _error_of(error: Exception, text: str, line: int) -> TemplateError:
     match error:
-        case Refusal(code=code, message=message, help=remedy):
-            pass
+        case TemplateError():
+            told = error
         case UndefinedError():
-            code = "missing-value"
             message = error.message or "a value is missing"
             remedy = "test it with `is defined`, or use `| default(…)`"
+            told = TemplateError("missing-value", message, help=remedy)
         case RecursionError() | MemoryError():
-            code = "template-limit"
-            message = "the data is nested too deep, or is too large"
-            remedy = "print less"
+            told = limit("the data is nested too deep, or is too large", "print less")
         case _:
-            code = "template-data"
             message = f"the template does not fit its data: {error}"
             remedy = "check what the names in this line stand for"
-    return error_at(Refusal(message, remedy, code), text, line)
+            told = TemplateError("template-data", message, help=remedy)
+    return told.at(text, line)
 
 
 def parts_of(tree: nodes.Template) -> tuple[str | Hole, ...] | None:

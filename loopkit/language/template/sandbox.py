@@ -22,7 +22,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS as _JINJAS_TESTS
 from jinja2.visitor import NodeTransformer
 
-from loopkit.language.template.errors import Refusal, count_rounds
+from loopkit.language.template.errors import TemplateError, count_rounds, limit
 from loopkit.text import or_empty
 
 
@@ -88,7 +88,7 @@ def to_text(value: object) -> str:
 
 
 def as_json(value: object, indent: int | None = None) -> str:
-    """The value as JSON with every letter as it is; raises Refusal for what is no data."""
+    """The value as JSON with every letter as it is; raises TemplateError for what is no data."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, default=_plain)
 
 
@@ -100,7 +100,7 @@ def _plain(value: object) -> object:
     if isinstance(value, Undefined):
         return str(value)
     message = f"a value of type `{type(value).__name__}` cannot be printed"
-    raise Refusal(message, "print text, numbers, lists or fields", code="template-data")
+    raise TemplateError("template-data", message, help="print text, numbers, lists or fields")
 
 
 _SHOWN = 100
@@ -171,10 +171,10 @@ MAX_RANGE = 1_000
 
 
 def _bounded(size: int) -> None:
-    """Raise Refusal for a text or list that grows larger than what may be printed."""
+    """Raise TemplateError for a text or list that grows larger than what may be printed."""
     if size > MAX_OUTPUT:
         message = f"the template makes a text of more than {MAX_OUTPUT:,} characters"
-        raise Refusal(message, "print less, or hand over a file")
+        raise limit(message, "print less, or hand over a file")
 
 
 def _multiply(left: Any, right: Any) -> Any:
@@ -187,7 +187,7 @@ def _multiply(left: Any, right: Any) -> Any:
 def _range(*bounds: int) -> range:
     numbers = range(*bounds)
     if len(numbers) > MAX_RANGE:
-        raise Refusal(f"`range` gives at most {MAX_RANGE:,} numbers", "loop over less")
+        raise limit(f"`range` gives at most {MAX_RANGE:,} numbers", "loop over less")
     return numbers
 
 

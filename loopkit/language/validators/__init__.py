@@ -104,10 +104,6 @@ class ContainsRule(FixedRule):
     kind = "contains"
     most_findings: ClassVar[float] = 1
 
-    @property
-    def templates(self) -> Written:
-        return self.written(self.kind)
-
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"the text `{self.contains}`"
 
@@ -121,10 +117,6 @@ class NotContainsRule(FixedRule):
     """Whether capitals count as small letters."""
 
     kind = "not_contains"
-
-    @property
-    def templates(self) -> Written:
-        return self.written(self.kind)
 
     def wish(self, patterns: Mapping[str, str]) -> str:
         return f"nowhere the text `{self.not_contains}`"

@@ -109,7 +109,7 @@ class RuleBase(Noun):
     @property
     def templates(self) -> Written:
         """Its templates besides `message`."""
-        return self.written("prompt")
+        return self.written("prompt", "contains", "not_contains")
 
     @property
     def patterns(self) -> Written:

@@ -1,4 +1,4 @@
-"""OpenTelemetry: traces and metrics of runs, by the conventions for GenAI.
+"""OpenTelemetry: traces of runs, by the conventions for GenAI.
 
 Its libraries are imported only if the application has imported them, or a variable enables them.
 """
@@ -12,13 +12,13 @@ from contextlib import suppress
 from loopkit.drive.active import Observer
 from loopkit.text import one_line
 
-ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 PROTOCOL = "http/protobuf"
 WIDTH = 300
 
 
 def telemetry_of_application() -> Observer | None:
-    """The observer that sends traces to the application's own providers; None if it has none."""
+    """The observer that sends traces to the application's own provider; None if it has none."""
     if "opentelemetry.trace" not in sys.modules:
         return None
     from loopkit.observability.otel.library import application_emitter  # noqa: PLC0415
@@ -29,35 +29,32 @@ def telemetry_of_application() -> Observer | None:
 
 
 def telemetry_of_environment(environment: Mapping[str, str]) -> Observer | None:
-    """The observer that sends traces and metrics as the standard variables say; None without them.
+    """The observer that sends traces as the standard variables say; None without them.
 
     A fault in the variables is printed to standard error.
     """
-    traces, metrics = (_is_asked_for(environment, signal) for signal in ("TRACES", "METRICS"))
-    if not (traces or metrics):
+    if not _are_asked_for(environment):
         return None
     name = "OTEL_EXPORTER_OTLP_PROTOCOL"
     if (protocol := environment.get(name, "").strip() or PROTOCOL) != PROTOCOL:
-        fault = f"{name} is `{protocol}`; loopkit sends {PROTOCOL} only"
-        note(f"no traces or metrics are sent: {fault}")
+        note(f"no traces are sent: {name} is `{protocol}`; loopkit sends {PROTOCOL} only")
         return None
     try:
         from loopkit.observability.otel.library import Emitter  # noqa: PLC0415
         from loopkit.observability.otel.observer import TelemetryObserver  # noqa: PLC0415
-        from loopkit.observability.otel.sdk import OwnProviders  # noqa: PLC0415
+        from loopkit.observability.otel.sdk import OwnProvider  # noqa: PLC0415
 
-        own = OwnProviders(environment, traces=traces, metrics=metrics)
+        own = OwnProvider(environment)
     except Exception as error:  # noqa: BLE001 - whatever a variable does to a library
-        note(f"no traces or metrics are sent: {error}")
+        note(f"no traces are sent: {error}")
         return None
-    return TelemetryObserver(Emitter(own.tracers, own.meters), own.end)
+    return TelemetryObserver(Emitter(own.tracers), own.end)
 
 
-def _is_asked_for(environment: Mapping[str, str], signal: str) -> bool:
+def _are_asked_for(environment: Mapping[str, str]) -> bool:
     is_disabled = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-    exporter = environment.get(f"OTEL_{signal}_EXPORTER", "otlp").strip().lower()
-    own = f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"
-    is_named = any(environment.get(name, "").strip() for name in (ENDPOINT, own))
+    exporter = environment.get("OTEL_TRACES_EXPORTER", "otlp").strip().lower()
+    is_named = any(environment.get(name, "").strip() for name in ENDPOINTS)
     return is_named and not is_disabled and exporter == "otlp"
 
 

@@ -1,30 +1,84 @@
-"""opentelemetry-api, an optional library: its providers get the spans and measures."""
+"""Spans as data, and opentelemetry-api, an optional library whose provider gets them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
 from contextvars import ContextVar
 from typing import Any, TypeAlias, cast
 
 from loopkit import DISTRIBUTION, __version__
 
 try:
-    from opentelemetry import metrics, trace
+    from opentelemetry import trace
     from opentelemetry.context import Context
 except ImportError as error:
     raise ImportError(
-        "traces and metrics need libraries that are not installed: "
-        f"pip install '{DISTRIBUTION}[otel]'"
+        f"traces need libraries that are not installed: pip install '{DISTRIBUTION}[otel]'"
     ) from error
 
 from loopkit.observability.otel.conventions import ERROR
-from loopkit.observability.otel.spans import INSTRUMENTS, RUN_SPAN, Measure, Span, Trace
+from loopkit.values import Value
 
 Link: TypeAlias = trace.Link
 SCOPE = "loopkit"
 NS = 1_000_000_000
 SAMPLED = trace.TraceFlags(trace.TraceFlags.SAMPLED)
 _IDS: ContextVar[tuple[int, int]] = ContextVar("loopkit_span_ids")
+
+
+Attributes: TypeAlias = dict[str, str | bool | int | float | list[str]]
+RUN_SPAN = "run"
+"""The name of the root span among the spans of a run."""
+
+
+class SpanEvent(Value, frozen=True):
+    name: str
+    at: float
+    """Unix time."""
+    attributes: Attributes
+
+
+class Span(Value, frozen=True):
+    """A piece of work that has ended."""
+
+    name: str
+    own: str
+    """Its name in the run, derived from the journal alone, so each process uses the same."""
+    within: str
+    """The name of its parent span; empty for the root span of the run."""
+    start: float
+    """Unix time."""
+    end: float
+    attributes: Attributes
+    error: str = ""
+    """The class of its error; empty without one."""
+    events: tuple[SpanEvent, ...] = ()
+    is_call: bool = False
+    """Whether the work was done outside of this process."""
+
+
+class Trace(Value, frozen=True):
+    """The trace of a family of runs; every process that drives it derives the same ids."""
+
+    root: str
+    born: float
+    """When it began: another project may have a run of the same id."""
+
+    @property
+    def trace_id(self) -> int:
+        return self._number("", "", 16)
+
+    def span_id(self, run: str, own: str) -> int:
+        return self._number(run, own, 8)
+
+    def _number(self, run: str, own: str, length: int) -> int:
+        text = "\0".join((self.root, repr(self.born), run, own))
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:length]) or 1
+
+
+def ours(**values: str | bool | int | float) -> Attributes:
+    """Attributes that no convention names."""
+    return {f"loopkit.{name}": value for name, value in values.items()}
 
 
 class DerivedIds:
@@ -45,21 +99,16 @@ class DerivedIds:
 
 
 class Emitter:
-    def __init__(
-        self, tracers: trace.TracerProvider | None, meters: metrics.MeterProvider | None
-    ) -> None:
-        self._tracer: Any = None
-        if tracers:
-            self._tracer = cast("Any", tracers.get_tracer(SCOPE, __version__))
-            # Only for our own tracer: those of the application keep theirs.
-            self._tracer.id_generator = DerivedIds()
-        self._records = _records(meters) if meters else {}
+    def __init__(self, tracers: trace.TracerProvider) -> None:
+        self._tracer = cast("Any", tracers.get_tracer(SCOPE, __version__))
+        # Only for our own tracer: those of the application keep theirs.
+        self._tracer.id_generator = DerivedIds()
 
     def emit(
         self, span: Span, run: str, of: Trace, parent: tuple[str, str] | None, link: Link | None
     ) -> None:
         """`parent` is the run and name of the span around it."""
-        if self._tracer is None or not self._is_sampled(of):
+        if not self._is_sampled(of):
             return
         context = Context() if parent is None else _within(of, *parent)
         _IDS.set((of.trace_id, of.span_id(run, span.own)))
@@ -83,30 +132,13 @@ class Emitter:
         asked = (Context(), of.trace_id, RUN_SPAN)
         return sampler is None or bool(sampler.should_sample(*asked).decision.is_sampled())
 
-    def record(self, measure: Measure) -> None:
-        if (record := self._records.get(measure.instrument)) is not None:
-            record(measure.value, measure.attributes)
-
-
-def _records(meters: metrics.MeterProvider) -> dict[str, Callable[..., None]]:
-    """By the name of an instrument: the function that takes a value and attributes."""
-    meter, records = meters.get_meter(SCOPE, __version__), dict[str, Callable[..., None]]()
-    for name, (unit, description, boundaries) in INSTRUMENTS.items():
-        if boundaries:
-            limits = {"explicit_bucket_boundaries_advisory": boundaries}
-            records[name] = meter.create_histogram(name, unit, description, **limits).record
-        else:
-            records[name] = meter.create_counter(name, unit, description).add
-    return records
-
 
 def application_emitter() -> Emitter | None:
     tracers = trace.get_tracer_provider()
-    meters = metrics.get_meter_provider()
     # Until the application configures a provider, there is a proxy that drops spans.
     if isinstance(tracers, trace.ProxyTracerProvider):
         return None
-    return Emitter(tracers, meters)
+    return Emitter(tracers)
 
 
 def current_link() -> Link | None:

@@ -1,17 +1,14 @@
-"""The observer that makes traces and metrics of runs. A failure here does not stop the run.
+"""The observer that makes traces of runs. A failure here does not stop the run.
 
-The spans of a run are folded from its events: each is created by the event that ends it. They have
-contents of messages only if a variable enables them.
+The spans of a run are folded from its events: each is created by the event that ends it. They hold
+no text of a prompt or a reply.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections import deque
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
 
 from loopkit.drive.active import ActiveRun, History, Listener
 from loopkit.drive.stored_runs import Stored
@@ -34,25 +31,22 @@ from loopkit.engine.events import (
     Worked,
 )
 from loopkit.engine.findings import Answer
-from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
 from loopkit.engine.telemetry import usd_without_held
 from loopkit.observability.logs import LOGGER
 from loopkit.observability.otel import conventions as names
-from loopkit.observability.otel.library import Emitter, Link, current_link
-from loopkit.observability.otel.spans import (
+from loopkit.observability.otel.library import (
     RUN_SPAN,
     Attributes,
+    Emitter,
+    Link,
     Span,
     SpanEvent,
     Trace,
-    measures_of_event,
-    measures_of_span,
+    current_link,
     ours,
 )
-from loopkit.outside.redaction import Redact
 from loopkit.text.run_ids import ancestors_of, is_child, root_of
-from loopkit.values import Mutable
 from loopkit.views.steps import Call, Steps
 
 _LOGGER = LOGGER.getChild("telemetry")
@@ -66,13 +60,12 @@ class TelemetryObserver:
         """`end` sends what has not been sent, if the application does not do so itself."""
         self._emitter = emitter
         self._end = end
-        self._has_contents = os.environ.get(VARIABLE, "").strip().lower() in ASKED
         self._born: dict[str, float] = {}
         """When the roots of the latest families began."""
 
     async def listener(self, active: ActiveRun, history: History) -> Listener:
         run = active.claim.run
-        spans = RunSpans(run, active.redact if self._has_contents else None)
+        spans = RunSpans(run)
         for stored in await history(run):
             # The process that drove the run then has sent these spans.
             spans.after(stored)
@@ -89,45 +82,18 @@ class TelemetryObserver:
     ) -> None:
         try:
             ended = spans.after(stored)
-            for measure in measures_of_event(stored.event, spans.machine):
-                self._emitter.record(measure)
             trace = Trace(root_of(run), born if is_child(run) and born else spans.born)
             for span in ended:
                 within = (run, span.within) if span.within else None
                 if within is None and is_child(run):
                     within = (next(ancestors_of(run)), RUN_SPAN)
                 self._emitter.emit(span, run, trace, within, link)
-                for measure in measures_of_span(span):
-                    self._emitter.record(measure)
         except Exception as error:  # noqa: BLE001 - no run may fail because of who looks on
             _LOGGER.warning("%s: no telemetry of %s: %r", run, stored.event.type, error)
 
     async def close(self) -> None:
         if self._end is not None:
             self._end()
-
-
-VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The variable that other instrumentations of GenAI read as well."""
-ASKED = frozenset({"true", "1", "span_only", "span_and_event"})
-
-
-def request_contents(call: Intended, redact: Redact) -> Attributes:
-    """The last message, or the arguments of a tool; earlier messages are in their own spans."""
-    text = redact(call.prompt)
-    if call.role == "tool":
-        return {names.TOOL_ARGUMENTS: text}
-    return {} if call.goes_on else {names.INPUT_MESSAGES: _messages("user", [_text(text)])}
-
-
-def reply_contents(call: Intended, reply: Replied) -> Attributes:
-    """The reply, which is stored without secrets."""
-    if call.role == "tool":
-        return {names.TOOL_RESULT: reply.text}
-    parts = [_text(reply.text)] if reply.text else []
-    parts += [{"type": "tool_call", **called.plain()} for called in reply.tool_calls]
-    reason = finish_reason(reply)
-    return {names.OUTPUT_MESSAGES: _messages("assistant", parts, finish_reason=reason)}
 
 
 def finish_reason(reply: Replied) -> str:
@@ -137,28 +103,18 @@ def finish_reason(reply: Replied) -> str:
     return "tool_call" if reply.tool_calls else "stop"
 
 
-def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "content": text}
-
-
-def _messages(role: str, parts: list[dict[str, Any]], **more: str) -> str:
-    return json.dumps([{"role": role, "parts": parts, **more}], ensure_ascii=False)
-
-
 MOST_EVENTS = 128
 """How many events the span of a run has, the last ones; OpenTelemetry keeps no more either."""
 
 
 class RunSpans:
-    def __init__(self, run: str, redact: Redact | None = None) -> None:
-        """With `redact` the spans have the prompts and replies, without secrets."""
+    def __init__(self, run: str) -> None:
         self._run = run
-        self._redact = redact
         self._steps = Steps(is_kept=False)
         self._since = 0, 0.0
         """The number and the time of the event that began or resumed the present state's work."""
-        self._works: dict[str, OpenWork] = {}
-        """By task: the work of agents in the present state."""
+        self._ended = 0
+        """The number of the event that ended or suspended the last work."""
         self._happened: deque[SpanEvent] = deque(maxlen=MOST_EVENTS)
 
     @property
@@ -178,8 +134,6 @@ class RunSpans:
         if isinstance(event, Entered | Resumed):
             # Work after a resume has spans of its own.
             self._since = (stored.seq, stored.at)
-        elif isinstance(event, Intended) and event.is_of_agent:
-            self._works.setdefault(event.task, OpenWork(event, stored.seq, stored.at))
         return list(self._end(stored))
 
     def _end(self, stored: Stored) -> Iterator[Span]:
@@ -198,12 +152,17 @@ class RunSpans:
 
     def _end_call(self, call: Call, at: float) -> Iterator[Span]:
         intent = call.intent
-        if (work := self._works.get(intent.task)) is not None:
-            work.after(call, at)
         if intent.role != "outside":
-            author = work or self._works.get(intent.task.partition(":tool:")[0])
-            span = call_span(call, author, at, self._redact)
-            yield self._with_place(span, intent.state, intent.visit)
+            work = self._works().get(intent.task.partition(":tool:")[0], [])
+            yield self._with_place(call_span(call, work, at), intent.state, intent.visit)
+
+    def _works(self) -> dict[str, list[Call]]:
+        """The calls of each agent that is at work in the present state, by task."""
+        works: dict[str, list[Call]] = {}
+        for call in self._steps.step.calls:
+            if call.seq > self._ended and call.intent.is_of_agent:
+                works.setdefault(call.intent.task, []).append(call)
+        return works
 
     def _end_work(self, at: float, worked: Worked | None) -> Iterator[Span]:
         """The spans of a state whose work has ended, finally or until the run is resumed."""
@@ -211,17 +170,16 @@ class RunSpans:
         if not step.state:
             return
         validate = f"validate:{since}"
-        works, self._works = self._works, {}
-        for work in works.values():
-            is_judge = work.intended.role == "judge"
-            span = work_span(work, validate if is_judge else RUN_SPAN)
-            if not is_judge:
+        works, self._ended = self._works(), step.last
+        roles = [calls[0].intent.role for calls in works.values()]
+        for role, calls in zip(roles, works.values(), strict=True):
+            span = work_span(calls, validate if role == "judge" else RUN_SPAN, at)
+            if role != "judge":
                 span.attributes.update(ours(attempt=step.attempt))
                 if step.revision:
                     span.attributes.update(ours(revision=step.revision.revision))
             yield self._with_place(span, step.state, step.visit)
-        has_report = worked is not None and worked.report is not None
-        if has_report or any(work.intended.role == "judge" for work in works.values()):
+        if (worked is not None and worked.report is not None) or "judge" in roles:
             span = validate_span(step.state, worked, validate, start, at)
             yield self._with_place(span, step.state, step.visit)
 
@@ -263,39 +221,6 @@ NO_REPLY = "cancelled"
 """The error of a call that had no reply when its run ended."""
 
 
-class OpenWork(Mutable):
-    intended: Intended
-    seq: int
-    since: float
-    ended: float = 0.0
-    """Unix time of the end of the last call."""
-    error: str = ""
-    usage: Usage = Usage()
-    input: int = 0
-    output: int = 0
-    tool_calls: tuple[ToolCall, ...] = ()
-
-    @property
-    def own(self) -> str:
-        return f"agent:{self.seq}"
-
-    def tool_call(self, task: str) -> ToolCall | None:
-        """The tool call that a task makes, as its model wrote it."""
-        number = task.rpartition(":")[2]
-        at = int(number) - 1 if number.isdecimal() else -1
-        return self.tool_calls[at] if 0 <= at < len(self.tool_calls) else None
-
-    def after(self, call: Call, at: float) -> None:
-        self.ended = at
-        self.usage = self.usage.plus(call.usage)
-        self.error = error_of(call)
-        if (reply := call.reply) is not None:
-            self.tool_calls += reply.tool_calls
-            if reply.counted is not None:
-                self.input += reply.counted.input
-                self.output += reply.counted.output
-
-
 def error_of(call: Call) -> str:
     if call.failure is not None:
         return call.failure.error_class
@@ -307,22 +232,23 @@ def cost_attributes(usage: Usage) -> Attributes:
     return {} if usd is None else ours(cost_usd=usd)
 
 
-def call_span(call: Call, author: OpenWork | None, at: float, redact: Redact | None) -> Span:
-    """The span of a call that has ended; the caller sets its place."""
+def own_name(work: Sequence[Call]) -> str:
+    """The name of the span of an agent's work, which its calls make up."""
+    return f"agent:{work[0].seq}"
+
+
+def call_span(call: Call, work: Sequence[Call], at: float) -> Span:
+    """The span of a call that has ended, in the work of an agent; the caller sets its place."""
     intent, reply = call.intent, call.reply
-    attributes = _request_attributes(intent, author)
-    if redact is not None:
-        attributes |= request_contents(intent, redact)
+    attributes = _request_attributes(intent, work)
     if reply is not None:
         attributes |= _reply_attributes(intent, reply)
-        if redact is not None:
-            attributes |= reply_contents(intent, reply)
     if (reply or call.failure) and intent.role != "tool":
         attributes |= cost_attributes(call.usage)
     return Span(
         name=_name(intent),
         own=f"call:{call.seq}",
-        within=author.own if author is not None else RUN_SPAN,
+        within=own_name(work) if work else RUN_SPAN,
         start=call.began,
         end=at,
         attributes=attributes,
@@ -331,25 +257,31 @@ def call_span(call: Call, author: OpenWork | None, at: float, redact: Redact | N
     )
 
 
-def work_span(work: OpenWork, within: str) -> Span:
-    """The span of an agent's work; the caller sets its place."""
-    intended = work.intended
-    counted: Attributes = {names.INPUT_TOKENS: work.input, names.OUTPUT_TOKENS: work.output}
+def work_span(work: Sequence[Call], within: str, at: float) -> Span:
+    """The span of an agent's work that has ended; the caller sets its place."""
+    first, last = work[0], work[-1]
+    intent = first.intent
+    usage = reduce(Usage.plus, (call.usage for call in work))
+    counted = [call.reply.counted for call in work if call.reply and call.reply.counted]
+    tokens: Attributes = {
+        names.INPUT_TOKENS: sum(one.input for one in counted),
+        names.OUTPUT_TOKENS: sum(one.output for one in counted),
+    }
     return Span(
-        name=f"{names.INVOKE_AGENT} {intended.agent}",
-        own=work.own,
+        name=f"{names.INVOKE_AGENT} {intent.agent}",
+        own=own_name(work),
         within=within,
-        start=work.since,
-        end=work.ended,
+        start=first.began,
+        end=last.ended or at,
         attributes={
             names.OPERATION: names.INVOKE_AGENT,
-            names.AGENT: intended.agent,
-            **ours(role=intended.role, place=intended.asked_at, calls=work.usage.agent_calls),
-            **_model(intended),
-            **(counted if work.input else {}),
-            **cost_attributes(work.usage),
+            names.AGENT: intent.agent,
+            **ours(role=intent.role, place=intent.asked_at, calls=usage.agent_calls),
+            **_model(intent),
+            **(tokens if tokens[names.INPUT_TOKENS] else {}),
+            **cost_attributes(usage),
         },
-        error=work.error,
+        error=error_of(last),
     )
 
 
@@ -369,11 +301,13 @@ def _model(intended: Intended) -> Attributes:
     return {names.REQUEST_MODEL: names.model_name(intended.model), **known}
 
 
-def _request_attributes(intended: Intended, author: OpenWork | None) -> Attributes:
+def _request_attributes(intended: Intended, work: Sequence[Call]) -> Attributes:
     if intended.role == "tool":
         agent, _, tool = intended.agent.partition(".")
-        asked = author.tool_call(intended.task) if author is not None else None
-        named: Attributes = {names.TOOL_CALL: asked.id} if asked else {}
+        asked = [one for call in work if call.reply for one in call.reply.tool_calls]
+        number = intended.task.rpartition(":")[2]
+        is_known = number.isdecimal() and 0 < int(number) <= len(asked)
+        named: Attributes = {names.TOOL_CALL: asked[int(number) - 1].id} if is_known else {}
         called = {names.TOOL: tool, names.TOOL_TYPE: "function", names.AGENT: agent}
         return {names.OPERATION: names.EXECUTE_TOOL, **called, **named}
     attributes = ours(role=intended.role)

@@ -1,16 +1,14 @@
 """Bounds of a machine with too many configurations to explore all: what no run exceeds.
 
-Each revision has a price, paid out of the caps of counters. At prices at which no cycle gains more
-than it costs, no run takes more than its first state promises and all caps are worth.
-
 A picture is the graph of a machine without counters, where each may have room or none at any time.
-It is small, and what never happens in it happens in no run.
+It is small, and what never happens in it happens in no run. How often runs go back in it is bounded
+by the caps of counters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
+from itertools import chain
 
 from loopkit.machine.edges import TOTAL, Edge
 from loopkit.proof.bounds.agent_calls import Asked, without_price
@@ -64,19 +62,19 @@ class Bracket:
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme:
         """The most that any path takes, without a path."""
         aim = Aim(measure, is_worst=True)
-        prices = _Prices(self._explorer.plans.variables, self._moves(), aim, self._start)
-        return UNKNOWN.replace(total=prices.at_most())
+        heaviest = _Heaviest(self._explorer.plans.variables, self._moves(), aim)
+        return UNKNOWN.replace(total=min(heaviest.by_paths(self._start), heaviest.by_visits()))
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
         return least_of(self._explorer.anew(), self._moves(), measure, ends, MOST_SEARCHED)
 
-    def _moves(self) -> Iterator[Sequence[Move]]:
-        """All moves that runs can take, and maybe more."""
+    def _moves(self) -> Iterator[tuple[str, Sequence[Move]]]:
+        """All moves that runs can take, and maybe more, with their states."""
         if self._picture is not None:
             yield from self._picture.every_plan()
             return
         for name in self._graph.states:
-            yield self._explorer.plans.moves.anything(name)
+            yield name, self._explorer.plans.moves.anything(name)
 
     def _stuck(self) -> Iterator[Stuck]:
         """The states in which a run is stuck, with the path there, or may be stuck."""
@@ -110,129 +108,91 @@ class Bracket:
 
 ONCE = "then"
 """The counter of limit edges, of which a run takes at most one."""
-MOST_ROUNDS = 100
-"""The most passes over all nodes until the promises have settled."""
-MOST_STEPS = 1_000_000
-"""The most steps over edges to find the heaviest cycles."""
-NOTHING = Fraction(0)
 
 
-class _Prices:
-    """The heaviest move over each edge in any configuration, and what its revisions cost."""
+class _Heaviest:
+    """The heaviest move over each edge in any configuration, and the most that these come to.
+
+    A path is a forward one, and another one after each edge that goes back or leads to the state
+    after a limit. Between two visits of a node a path takes such an edge from there, or from a node
+    behind it, to there or to a node before it.
+    """
 
     def __init__(
-        self, variables: Variables, plans: Iterable[Sequence[Move]], aim: Aim, start: str
+        self, variables: Variables, plans: Iterable[tuple[str, Sequence[Move]]], aim: Aim
     ) -> None:
         """`plans` has all moves that runs can take, and may have more."""
-        self._graph = graph = variables.graph
-        self._start = start
-        self._nodes = graph.nodes_last_first
-        self._to = graph.junctions.to
-        self._ending = dict.fromkeys(self._nodes, NOTHING)
-        """By node, the heaviest move with which a run is suspended there."""
-        self._heaviest: dict[Edge, Fraction] = {}
-        for moves in plans:
+        graph = variables.graph
+        junctions = graph.junctions
+        self._to = junctions.to
+        self._ending: dict[str, Number] = dict.fromkeys(graph.states, 0)
+        """By state, the heaviest move with which a run is suspended there."""
+        heaviest: dict[Edge, Number] = {}
+        for name, moves in plans:
             for move in moves:
-                self._weigh(move.edge, Fraction(aim.weight(move)), moves)
-        ways = graph.junctions.ways
-        self._ways = {node: [e for e in ways[node] if e in self._heaviest] for node in self._nodes}
+                weight = aim.weight(move)
+                if move.edge is None:
+                    self._ending[name] = max(weight, self._ending[name])
+                else:
+                    heaviest[move.edge] = max(weight, heaviest.get(move.edge, 0))
+        used = {*chain.from_iterable(map(junctions.nodes_of, graph.states))}
+        self._nodes = {
+            node: [(edge, heaviest[edge]) for edge in junctions.ways[node] if edge in heaviest]
+            for node in graph.nodes_last_first
+            if node in used
+        }
+        """The ways out of each node with their weights, the last node first."""
+        self._state_of = junctions.state_of
         reset = {counter for edge in graph.edges for counter in edge.resets}
         self._caps = {c: variables.inputs.most(c) for c in graph.caps if c not in reset}
         self._caps[ONCE] = 1
-        self._spending = {e: some for e in self._heaviest if (some := self._counters(e))}
+        self._spending = [edge for edge in heaviest if not edge.forward]
 
-    def _weigh(self, edge: Edge | None, weight: Fraction, moves: Sequence[Move]) -> None:
-        if edge is not None:
-            self._heaviest[edge] = max(weight, self._heaviest.get(edge, NOTHING))
-            return
-        for source in {move.edge.source for move in moves if move.edge} or self._graph.states:
-            for node in self._graph.junctions.all_of(source):
-                self._ending[node] = max(weight, self._ending[node])
+    def by_paths(self, start: str) -> Number:
+        """The heaviest forward path, and those after all edges that may be taken."""
+        longest = self._longest()
+        return longest[start] + self._most({e: longest[self._to(e)] for e in self._spending})
 
-    def _counters(self, edge: Edge) -> Sequence[str]:
-        """The counters without a reset that an edge spends."""
-        if edge.event == "limit":
-            return (ONCE,)
-        return [counter for counter in edge.counters if counter in self._caps]
-
-    def at_most(self) -> Number:
-        """The total that no path from the start exceeds."""
-        gains = (self._gains_of_cycles(), self._gains_of_the_rest())
-        rates = (self._rates(gain) for gain in gains if gain is not None)
-        most = min(found for one in rates if (found := self._bound(one)) is not None)
-        return most.numerator if most.denominator == 1 else float(most)
-
-    def _gains_of_cycles(self) -> Mapping[Edge, Fraction] | None:
-        """The heaviest cycle over each edge that spends something and forward edges."""
-        targets = dict.fromkeys(map(self._to, self._spending))
-        if len(targets) * len(self._heaviest) > MOST_STEPS:
-            return None
-        longest = {target: self._longest_from(target) for target in targets}
-
-        def gain(edge: Edge) -> Fraction:
-            nodes = self._graph.junctions.all_of(edge.source)
-            known = longest[self._to(edge)]
-            return max(
-                (known[n] + self._heaviest[edge] for n in nodes if n in known), default=NOTHING
+    def by_visits(self) -> Number:
+        """One visit of each node, and another one of all that lie between the ends of an edge."""
+        place = {node: -at for at, node in enumerate(self._nodes)}
+        dearest = {
+            node: max([self._ending[self._state_of(node)], *(weight for _, weight in ways)])
+            for node, ways in self._nodes.items()
+        }
+        last = {e: place[node] for node in reversed(self._nodes) for e, _ in self._nodes[node]}
+        between = {
+            edge: sum(
+                weight
+                for node, weight in dearest.items()
+                if place[self._to(edge)] <= place[node] <= last[edge]
             )
+            for edge in self._spending
+        }
+        return sum(dearest.values()) + self._most(between)
 
-        return {edge: gain(edge) for edge in self._spending}
-
-    def _longest_from(self, entry: str) -> Mapping[str, Fraction]:
-        """The weight of the heaviest forward path from an entry to each node."""
-        longest = {entry: NOTHING}
-        for node in reversed(self._nodes):
-            for edge in self._ways[node] if node in longest else ():
-                if edge.forward:
-                    total = longest[node] + self._heaviest[edge]
-                    target = self._to(edge)
-                    longest[target] = max(longest.get(target, NOTHING), total)
+    def _longest(self) -> Mapping[str, Number]:
+        """The weight of the heaviest forward path from each node, with the move at its end."""
+        longest: dict[str, Number] = {}
+        for node, ways in self._nodes.items():
+            through = (
+                weight + (longest[self._to(edge)] if edge.forward else 0) for edge, weight in ways
+            )
+            longest[node] = max([self._ending[self._state_of(node)], *through])
         return longest
 
-    def _gains_of_the_rest(self) -> Mapping[Edge, Fraction]:
-        """The heaviest forward path to an end over each edge; no cycle gains more than these."""
-        longest = dict.fromkeys(self._nodes, NOTHING)
-        for node in self._nodes:
-            ways = [self._heaviest[e] + longest[self._to(e)] for e in self._ways[node] if e.forward]
-            longest[node] = max([*ways, self._ending[node]])
-        return {edge: self._heaviest[edge] + longest[self._to(edge)] for edge in self._spending}
-
-    def _rates(self, gains: Mapping[Edge, Fraction]) -> Mapping[str, Fraction]:
-        """The rates of counters at which each edge costs what it gains, worth the least.
-
-        The total pays a part of all edges that spend it; one other counter of each edge pays the
-        rest.
-        """
-        of_total = [(gains[e], len(some)) for e, some in self._spending.items() if TOTAL in some]
-        alone = max((gain for gain, counters in of_total if counters == 1), default=NOTHING)
-        shares = {alone, *(gain for gain, _ in of_total if gain > alone)}
-        return min((self._shared(gains, share) for share in shares), key=self._worth)
-
-    def _shared(self, gains: Mapping[Edge, Fraction], share: Fraction) -> Mapping[str, Fraction]:
-        rates: dict[str, Fraction] = {TOTAL: share}
-        for edge, counters in self._spending.items():
-            if others := [counter for counter in counters if counter != TOTAL]:
-                rest = gains[edge] - share * (TOTAL in counters)
-                rates[others[0]] = max(rest, rates.get(others[0], NOTHING))
-        return rates
-
-    def _worth(self, rates: Mapping[str, Fraction]) -> Fraction:
-        return sum((rate * self._caps.get(name, 0) for name, rate in rates.items()), NOTHING)
-
-    def _bound(self, rates: Mapping[str, Fraction]) -> Fraction | None:
-        """The bound at these rates; None if some cycle gains more than it costs."""
-        cost = {
-            edge: sum((rates.get(counter, NOTHING) for counter in self._counters(edge)), NOTHING)
-            for edge in self._heaviest
-        }
-        promised = dict(self._ending)
-        for _ in range(MOST_ROUNDS):
-            is_settled = True
-            for node in self._nodes:
-                for edge in self._ways[node]:
-                    total = self._heaviest[edge] + promised[self._to(edge)] - cost[edge]
-                    if total > promised[node]:
-                        promised[node], is_settled = total, False
-            if is_settled:
-                return promised[self._start] + self._worth(rates)
-        return None
+    def _most(self, gains: Mapping[Edge, Number]) -> Number:
+        """The most that edges gain together, each as often as the caps of two of its counters
+        allow: the total, and the smallest of the others."""
+        left = dict(self._caps)
+        most: Number = 0
+        for edge in sorted(gains, key=gains.__getitem__, reverse=True):
+            counters = (ONCE,) if edge.event == "limit" else edge.counters
+            own = [counter for counter in counters if counter in left and counter != TOTAL]
+            spent = [min(own, key=self._caps.__getitem__)] if own else []
+            spent += [TOTAL] if TOTAL in left and TOTAL in counters else []
+            times = min(left[counter] for counter in spent)
+            for counter in spent:
+                left[counter] -= times
+            most += times * gains[edge]
+        return most

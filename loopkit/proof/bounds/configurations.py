@@ -24,7 +24,7 @@ from loopkit.machine.program import flat_facts
 from loopkit.machine.scope import own_names
 from loopkit.proof.bounds.agent_calls import Asked
 from loopkit.proof.bounds.moves import Case, Move
-from loopkit.proof.bounds.plans import Plans, TooManyValues
+from loopkit.proof.bounds.plans import Held, Plans
 from loopkit.proof.bounds.result import Taken, Way
 from loopkit.proof.bounds.variables import FOUND, THEN, Variable
 from loopkit.proof.outcomes.analysis import Analysis
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 END = -1
 """The target of a suspended run."""
-Configuration = tuple[str, int]
-"""A state, and the packed values of its variables."""
+Configuration = tuple[str, Held]
+"""A state, and what it holds."""
 Arc = tuple[Move, int]
 """A move, and the number of the configuration to which it leads, or END."""
 
@@ -72,7 +72,7 @@ class Explorer:
         self.plans = plans
         self.present = present or Present(plans.variables.graph.machine.start)
         self._most = most
-        self._numbers: dict[str, dict[int, int]] = {n: {} for n in plans.variables.graph.states}
+        self._numbers: dict[str, dict[Held, int]] = {n: {} for n in plans.variables.graph.states}
         self.found: list[Configuration] = []
         self.moves: list[tuple[Move, ...]] = []
         """The moves of each explored configuration; equal ones are usually the same tuple."""
@@ -82,14 +82,11 @@ class Explorer:
 
     def explore_all(self) -> Explorer:
         """Explore the whole graph; raises TooMany above the number that may be explored."""
-        try:
-            self.starts()
-            for index, _ in enumerate(self.found):
-                moves, targets = self._look(index)
-                self.moves.append(moves)
-                self.targets.append(targets)
-        except TooManyValues:
-            raise TooMany from None
+        self.starts()
+        for index, _ in enumerate(self.found):
+            moves, targets = self._look(index)
+            self.moves.append(moves)
+            self.targets.append(targets)
         return self
 
     def anew(self) -> Explorer:
@@ -111,13 +108,14 @@ class Explorer:
         """A surely dead configuration of a state, else one that may be."""
         return self.dead.get((name, True)) or self.dead.get((name, False))
 
-    def every_plan(self) -> Iterator[tuple[Move, ...]]:
-        """The moves of all configurations; equal tuples are given once."""
-        return iter({id(moves): moves for moves in self.moves}.values())
+    def every_plan(self) -> Iterator[tuple[str, tuple[Move, ...]]]:
+        """The moves of all configurations with their states; equal tuples are given once."""
+        each = zip(self.found, self.moves, strict=True)
+        return iter({id(moves): (name, moves) for (name, _), moves in each}.values())
 
     def starts(self) -> list[int]:
         name = self.present.state
-        held = self.plans.bits_of(name, self.present.values)
+        held = self.plans.start(name, self.present.values)
         return [self._number(name, part) for part in self.plans.parts(name, held)]
 
     def state(self, index: int) -> str:
@@ -137,7 +135,7 @@ class Explorer:
         moves: list[Move] = []
         targets: list[int] = []
         for move, change in zip(plan.moves, plan.changes, strict=True):
-            after = change.after(held) if change.target else 0
+            after = change.after(held) if change.target else ()
             known = numbers[change.target].get(after) if change.target else END
             if known is not None:
                 targets.append(known)
@@ -150,7 +148,7 @@ class Explorer:
         # Equal moves are the same tuple, which is weighed once.
         return plan.moves if len(moves) == len(plan.moves) else tuple(moves), targets
 
-    def _number(self, name: str, held: int) -> int:
+    def _number(self, name: str, held: Held) -> int:
         numbers = self._numbers[name]
         known = numbers.get(held)
         if known is None:
@@ -216,10 +214,12 @@ class Path(Value, frozen=True):
     end: int
 
 
-def ahead(ends: Collection[str], plans: Iterable[Sequence[Move]], aim: Aim) -> Mapping[str, Number]:
+def ahead(
+    ends: Collection[str], plans: Iterable[tuple[str, Sequence[Move]]], aim: Aim
+) -> Mapping[str, Number]:
     """The minimum from each state to one of the `ends`, over all configurations of the state."""
     into: dict[str, list[tuple[Number, str]]] = {}
-    for moves in plans:
+    for _, moves in plans:
         for move in moves:
             if move.edge is not None and (weight := aim.weight(move)) != NEVER:
                 into.setdefault(move.edge.target, []).append((weight, move.edge.source))
@@ -408,7 +408,7 @@ def dearest(
 
     With `ends`, only paths to one of these states count; None if there is no such path.
     """
-    weights = {id(moves): list(map(aim.weight, moves)) for moves in explored.every_plan()}
+    weights = {id(moves): list(map(aim.weight, moves)) for _, moves in explored.every_plan()}
     weighed = [weights[id(moves)] for moves in explored.moves]
     # The additional last entry is found by END, which is -1: a suspended run.
     totals: list[Number] = [0 if ends is None else -NEVER] * (len(order) + 1)

@@ -29,14 +29,14 @@ from loopkit.proof.bounds.configurations import (
 )
 from loopkit.proof.bounds.moves import Move
 from loopkit.proof.bounds.result import Bounds, Extreme, Range, Stuck, Taken
-from loopkit.proof.bounds.variables import Region, granted, number
+from loopkit.proof.bounds.variables import Region, granted, left_of, number
 from loopkit.proof.outcomes.table import Row
 
 if TYPE_CHECKING:
     from loopkit.proof.bounds.bracket import Bracket
 
-MOST_STEPS = 4_000_000
-"""The most steps to compute how much is spent of counters that no run uses up."""
+MOST_STEPS = 1_000_000
+"""The most steps to compute how much is spent of counters; beyond that none is called unused."""
 _Spending = tuple[bool, bool]
 """Whether a move keeps the count of a counter, and whether it spends one more."""
 UNKNOWN = Extreme(None, None, {}, {}, (), {})
@@ -91,16 +91,23 @@ class Exact:
             if (first := self._explored.first_dead(name)) is not None:
                 yield stuck_at(self._explored, first)
 
-    def _counters_left(self) -> Iterator[tuple[str, int | None]]:
-        most = self._variables.inputs.most
-        is_used_up = self._explored.plans.is_used_up
-        some = [c for c in self._graph.caps if not is_used_up(c) and most(c) > 0]
-        is_much = len(some) * len(self._explored.found) > MOST_STEPS
-        for counter in some:
-            spent = None if is_much else self._most_spent(counter)
-            is_held = counter not in self._variables.behind_total
-            if is_held or (spent is not None and spent < most(counter)):
+    def _counters_left(self) -> Iterator[tuple[str, int]]:
+        inputs = self._variables.inputs
+        some = [counter for counter in self._graph.caps if inputs.most(counter) > 0]
+        for counter in some if len(some) * len(self._explored.found) <= MOST_STEPS else ():
+            spent = self._most_spent(counter)
+            is_fixed = isinstance(inputs.caps[counter], int)
+            if spent < inputs.most(counter) and (is_fixed or not self._is_used_up(counter)):
                 yield counter, spent
+
+    def _is_used_up(self, counter: str) -> bool:
+        """Whether a run may spend the last of a counter whose cap is an input."""
+        explored = self._explored
+        return any(
+            left_of(self._variables, counter, explored.plans.values(name, held))[0] <= 1
+            for (name, held), moves in zip(explored.found, explored.moves, strict=True)
+            if any(move.edge is not None and counter in move.edge.counters for move in moves)
+        )
 
     def _most_spent(self, counter: str) -> int:
         """The most moves in a row that spend a counter without a reset between them."""
@@ -144,14 +151,14 @@ def bounds_of(ends: Exact | Bracket, graph: Graph, measures: Collection[Measure]
 
 
 def untaken(graph: Graph, explored: Explorer) -> tuple[str, ...]:
-    every = (move for moves in explored.every_plan() for move in moves)
+    every = (move for _, moves in explored.every_plan() for move in moves)
     taken = {move.edge.id for move in every if move.edge is not None}
     return tuple(edge.id for edge in graph.edges if edge.id not in taken)
 
 
 def least_of(
     explorer: Explorer,
-    plans: Iterable[Sequence[Move]],
+    plans: Iterable[tuple[str, Sequence[Move]]],
     measure: Measure,
     ends: Collection[str],
     most: int,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from loopkit.language.states.each import ChildrenState
+from loopkit.machine.edges import limit_of
 from loopkit.machine.inputs import Given
 from loopkit.machine.program import flat_facts
 from loopkit.proof.bounds.agent_calls import Asking, Price, Usual
@@ -19,7 +21,7 @@ from loopkit.proof.bounds.configurations import (
     assumptions_of,
     shortest_ways,
 )
-from loopkit.proof.bounds.exact import Exact
+from loopkit.proof.bounds.exact import Exact, untaken
 from loopkit.proof.bounds.moves import Moves
 from loopkit.proof.bounds.plans import Plans
 from loopkit.proof.bounds.result import Bounds
@@ -87,6 +89,19 @@ def explore(
 
     means = compute_means(explorer.anew(), assumptions, most, usual)
     return bounds.replace(expected=means)
+
+
+def untaken_if_raised(analysis: Analysis) -> tuple[str, ...]:
+    """The edges that no run takes, even if limits of revisions are raised while it goes on.
+
+    None are known if there are too many configurations.
+    """
+    fixed = [counter for counter in analysis.graph.caps if not limit_of(counter)]
+    moves = Moves(Variables(analysis, {}, fixed), Asking(analysis, lambda *_: None))
+    explorer = Explorer(Plans(moves), MOST_WITHOUT_FIGURES)
+    with suppress(TooMany):
+        return untaken(analysis.graph, explorer.explore_all())
+    return ()
 
 
 def _ends(explorer: Explorer) -> Exact | Bracket:

@@ -299,6 +299,8 @@ class Moves:
 
 def merge_moves(moves: Sequence[Move]) -> Move:
     """Merge moves over one edge to one configuration into one with all their cases."""
+    if len(moves) == 1:
+        return moves[0]
     return moves[0].replace(cases=tuple(case for move in moves for case in move.cases))
 
 

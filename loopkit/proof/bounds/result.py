@@ -132,9 +132,9 @@ class Bounds(Value, frozen=True):
     """Edges that no run takes, those of errors and limits that a state cannot have included."""
     unclosed: tuple[str, ...] = ()
     """Back edges that always have room when their state decides."""
-    unfilled: Mapping[str, int | None] = field(default_factory=dict)
+    unfilled: Mapping[str, int] = field(default_factory=dict)
     """The counters that no run uses up (an edge's id, `budget:NAME`, `total`), each with the most
-    that is spent of it, where that is known."""
+    that is spent of it."""
     unpriced: tuple[tuple[str, str], ...] = ()
     """(agent, place) of the calls whose price is unknown."""
     ways: Mapping[int, Way] = field(default_factory=dict)

@@ -530,12 +530,19 @@ def _facts_of_earlier(
 
 def _has_room(variables: Variables, counter: str, values: Values) -> object:
     """Whether a counter has room in a configuration; UNKNOWN where its cap has not been split."""
-    is_room = counter in variables.rooms
+    least, most = left_of(variables, counter, values)
+    return UNKNOWN if least <= 0 < most else least > 0
+
+
+def left_of(variables: Variables, counter: str, values: Values) -> tuple[int, int]:
+    """The least and the most that may be left of a counter in a configuration."""
+    whole = variables.inputs.cap(counter)
+    if counter in variables.rooms:
+        return granted(region_in(values, Variable("room", counter), whole))
     cap = Variable("input", str(variables.inputs.caps[counter]))
-    held = Variable("room", counter) if is_room else cap
-    few, most = granted(region_in(values, held, variables.inputs.cap(counter)))
-    spent = 0 if is_room else number(values[Variable("counter", counter)])
-    return UNKNOWN if few <= spent < most else spent < few
+    spent = number(values[Variable("counter", counter)])
+    least, most = granted(region_in(values, cap, whole))
+    return least - spent, most - spent
 
 
 def region_in(values: Values, variable: Variable, whole: Region) -> Region:

@@ -145,7 +145,12 @@ def _table(
         is_behind = state.waits and not edge.back
         behind = (each for each in exits if is_behind and each.edge.origin is not None)
         exits.append(Exit.of_edge(edge, own_guard, behind, needs_fail=judges and edge.back))
-    table = Table(tuple(exits), tuple(own), tuple(others), is_human=state.waits)
+    of_rules = (rule.guard for rule in analysis.rules_at.get(name, ()))
+    texts = (*(edge.guard for edge in analysis.graph.on(name, "done")), *of_rules)
+    reads_cap = "cap_reached" in analysis.guards.names_in(texts)
+    table = Table(
+        tuple(exits), tuple(own), tuple(others), is_human=state.waits, reads_cap=reads_cap
+    )
     if state.child is not None:
         # The figures of children depend on their outcome.
         return table.replace(first=("outcome", "total"))

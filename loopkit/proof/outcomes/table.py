@@ -81,6 +81,9 @@ class Table(Value, frozen=True, dict=True):
     """Whether its own facts are those of a report. Elsewhere `valid` is a field like any other."""
     is_possible: Callable[[Row], bool] = lambda _: True
     """Whether a row, which may be incomplete, is possible."""
+    reads_cap: bool = False
+    """Whether a guard of the state or of its rules reads `cap_reached`, which takes a look at all
+    transitions back."""
     by_value: frozenset[str] = frozenset()
     """Facts that are split by value, because more than conditions depends on them."""
     first: tuple[str, ...] = ()
@@ -92,13 +95,20 @@ class Table(Value, frozen=True, dict=True):
         """Rows that represent all rows in a context, split as far as conditions need it."""
         return (own for own, _ in self._space.rows(context or {}, self._asked))
 
+    @cached_property
+    def taken(self) -> Sequence[tuple[Row, Sequence[Exit], bool]]:
+        """Each row, the transitions that it may take, and whether it surely leaves the state."""
+        return [(row, *self.exits_of(row)) for row in self.rows()]
+
     def with_derived_facts(self, row: Row) -> Row:
         """The row with the facts that follow from its verdict and its rooms."""
         derived = {**row, **of_verdict(self.verdict(row))}
-        if not self._back:
-            return derived
-        reached = truth(self._is_full, row)
+        reached = self.is_capped(row) if self.reads_cap else None
         return derived if reached is None else {**derived, "cap_reached": reached}
+
+    def is_capped(self, row: Row) -> bool | None:
+        """Whether no transition back is open; None where there is none, or it is not decided."""
+        return truth(self._is_full, row) if self._back else None
 
     def verdict(self, row: Row) -> object:
         """The verdict of a row; None where it is open, or no report."""

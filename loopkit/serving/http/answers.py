@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -68,7 +67,7 @@ class Follower:
 
     async def run(self) -> None:
         """Look until cancelled or closed, for as long as somebody follows."""
-        seen: tuple[object, Place] | None = None
+        seen: Place | None = None
         while not self.is_closed:
             if not self.followers:
                 self._wanted.clear()
@@ -79,10 +78,10 @@ class Follower:
                 # Those who read the journal get the error.
                 await asyncio.sleep(RETRY_S)
                 continue
-            if (found := (self.journal.era, newest)) == seen:
+            if newest == seen:
                 await asyncio.sleep(self._poll_s)
             else:
-                seen = found
+                seen = newest
                 self._wake()
 
     def close(self) -> None:
@@ -291,39 +290,27 @@ async def stream(
 ) -> AsyncIterator[bytes]:
     """The events after a place as they happen: of all runs, or of one and its children.
 
-    The first event is named `ready` and has only the place at which the stream begins. If the
-    journal is replaced, `ready` comes again, before everything that is in the journal now. The last
-    event of a stream of one run is named `end`, after the run has ended or was removed. If the
-    journal can't be read, `fault` says why before the stream ends.
+    The first event is named `ready` and has only the place at which the stream begins. The last
+    event of a stream of one run is named `end`, after the run has ended. If the journal can't be
+    read, `fault` says why before the stream ends.
     """
     yield _event(str(after), "{}", "ready")
-    journal, era = follower.journal, follower.journal.era
-    is_removed, looked_at = False, time.monotonic()
     with follower.following():
         while not follower.is_closed:
             news = follower.news
-            if era != journal.era:
-                era, after, is_over = journal.era, Place(), False
-                yield _event(str(after), "{}", "ready")
             try:
-                found = await journal.records_after(after, run)
-                if run is not None and not found and time.monotonic() - looked_at > LOOK_S:
-                    looked_at = time.monotonic()
-                    is_removed = not await journal.has(run)
+                found = await follower.journal.records_after(after, run)
             except JournalError as error:
                 yield _event(str(after), json.dumps({"message": str(error)}), "fault")
                 return
-            if era != journal.era:
-                continue
             for record in found:
                 yield event_of_record(record)
             is_over = is_over or any(one.run == run and one.record.type in ENDS for one in found)
             if found:
                 after = found[-1].place
                 continue
-            if is_over or is_removed:
-                last = {"run": run, **({"is_removed": True} if is_removed else {})}
-                yield _event(f"{after}.{OVER}", json.dumps(last), "end")
+            if is_over:
+                yield _event(f"{after}.{OVER}", json.dumps({"run": run}), "end")
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):

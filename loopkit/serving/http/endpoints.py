@@ -36,7 +36,6 @@ from loopkit.serving.metrics import MEDIA as MEDIA_OF_METRICS
 from loopkit.text.json_text import text_or_json
 from loopkit.views.amounts import DAY_S
 from loopkit.views.console import event_line
-from loopkit.views.diagram import FORMATS
 from loopkit.views.page.fields import LONGEST_NAME, is_name
 from loopkit.views.page.run_page import RunPage
 from loopkit.views.run_data import (
@@ -79,22 +78,35 @@ class Call:
         return self.site.host
 
 
+Handle: TypeAlias = Callable[[Call], Awaitable[Response]]
+
+
 @dataclass(frozen=True)
 class Endpoint:
     method: Literal["GET", "POST"]
     path: str
     """As in OpenAPI: `/api/runs/{run}`."""
-    does: str
-    handle: Callable[[Call], Awaitable[Response]]
+    handle: Handle
+    """Its name and docstring are those of the endpoint."""
     query: Sequence[Parameter] = ()
     takes: type[Record] | None = None
     gives: type[Record] | None = None
     media: Mapping[str, Any] = field(default_factory=dict)
     """The schemas of its other answers, by content type."""
 
-    @property
-    def name(self) -> str:
-        return self.handle.__name__
+
+API: list[Endpoint] = []
+"""In the order in which paths are looked for."""
+
+
+def endpoint(
+    method: Literal["GET", "POST"], path: str, *query: Parameter, **more: Any
+) -> Callable[[Handle], Handle]:
+    def add(handle: Handle) -> Handle:
+        API.append(Endpoint(method, path, handle, query, **more))
+        return handle
+
+    return add
 
 
 def routes(site: Site, table: Sequence[Endpoint]) -> Sequence[BaseRoute]:
@@ -136,8 +148,6 @@ PING_S = 15
 """How often a quiet stream sends a comment, which shows that it is alive."""
 CONTENT_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
 """The policy for texts of models: browsers never run them, whatever they look like."""
-SVG_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
-MEDIA = {"mermaid": "text/plain", "svg": "image/svg+xml"}
 WHICH = (
     Parameter("machine", "string", "Only runs of this machine."),
     Parameter("status", "string", "Only runs of this status, such as `waiting` or `failed`."),
@@ -147,6 +157,9 @@ WHICH = (
     Parameter("until", "string", "Only runs that began then or earlier."),
     Parameter("before", "string", "Only runs that were started before this one."),
 )
+LIMIT_OF_RUNS = Parameter("limit", "integer", "The most that are listed.", 50, 200)
+AFTER = Parameter("from", "string", "The id of an event of this stream, behind which to begin.")
+TEXT = {"text/plain": {"type": "string"}}
 
 
 class RunList(Record, frozen=True, kw_only=True):
@@ -197,7 +210,9 @@ class MachineList(Record, frozen=True, kw_only=True):
     """Whether runs can be started and answered here."""
 
 
+@endpoint("GET", "/api/runs", *WHICH, LIMIT_OF_RUNS, gives=RunList)
 async def list_runs(call: Call) -> Response:
+    """List runs, newest first."""
     limit = max(call.query["limit"], 1)
     looks, before = await call.site.runs.looks(wanted_in(call), call.query["before"], limit)
     return json_answer(RunList(runs=tuple(look.summary for look in looks), next=before))
@@ -224,11 +239,15 @@ def _time(call: Call, name: str) -> float | None:
         raise BadRequest(f"`{name}` has to be a date such as `2026-11-30`") from error
 
 
+@endpoint("GET", "/api/questions", gives=QuestionList)
 async def list_questions(call: Call) -> Response:
+    """List everything that waits for a person."""
     return json_answer(QuestionList(questions=tuple(await call.site.runs.waiting())))
 
 
+@endpoint("GET", "/api/machines", gives=MachineList)
 async def list_machines(call: Call) -> Response:
+    """List the machines that can be started."""
     machines = tuple(as_offered_machine(loaded) for loaded in call.site.machines)
     return json_answer(MachineList(machines=machines, may_start=call.site.host is not None))
 
@@ -242,11 +261,18 @@ def as_offered_machine(loaded: Loaded) -> OfferedMachine:
     )
 
 
-async def show_run(call: Call) -> Response:
-    return json_answer(await call.site.runs.data(call.path["run"]))
-
-
+@endpoint(
+    "GET",
+    "/api/runs/{run}/events",
+    Parameter("after", "integer", "Only events after this number.", 0),
+    Parameter("limit", "integer", "The most that are listed.", 500, 1000),
+    AFTER,
+    gives=EventList,
+    media={"text/event-stream": EVENTS},
+)
 async def list_events(call: Call) -> Response:
+    """List the events of a run; with `Accept: text/event-stream` follow those of it and of all runs
+    that it has begun."""
     run = call.path["run"]
     await call.site.runs.row(run)
     if "text/event-stream" in call.request.headers.get("accept", ""):
@@ -260,7 +286,9 @@ async def list_events(call: Call) -> Response:
     return json_answer(EventList(events=events, next=after))
 
 
+@endpoint("GET", "/api/events", AFTER, media={"text/event-stream": EVENTS})
 async def follow_all(call: Call) -> Response:
+    """Follow the events of all runs from now on."""
     return await _stream(call, None)
 
 
@@ -281,13 +309,21 @@ async def _stream(call: Call, run: str | None, *, is_over: bool = False) -> Resp
     return Stream(events, ping=PING_S, send_timeout=call.site.longest_send_s)
 
 
+@endpoint("GET", "/api/runs/{run}/artifacts", gives=VersionList)
 async def list_artifacts(call: Call) -> Response:
+    """List the versions of the artifacts of a run."""
     kept = (await page_of(call)).steps.versions.values()
     every = (as_shown_version(one) for versions in kept for one in versions)
     return json_answer(VersionList(versions=tuple(every)))
 
 
+@endpoint(
+    "GET",
+    "/api/runs/{run}/artifacts/{artifact}/{version}",
+    media={"text/plain": {"type": "string"}, "application/json": {}},
+)
 async def show_artifact(call: Call) -> Response:
+    """Read a version of an artifact as it was written."""
     versions = (await page_of(call)).steps.versions.get(call.path["artifact"], [])
     artifact = version_in(call, versions).artifact
     media = "application/json" if artifact.is_data and not artifact.fault else "text/plain"
@@ -309,73 +345,23 @@ async def page_of(call: Call) -> RunPage:
     return await call.site.runs.view(call.path["run"])
 
 
-async def show_diagram(call: Call) -> Response:
-    form = call.query["format"]
-    if form not in FORMATS:
-        raise BadRequest(f"there is no format `{form}`: one of {', '.join(FORMATS)}")
-    text = FORMATS[form]((await page_of(call)).drawing)
-    policy = SVG_POLICY if form == "svg" else CONTENT_POLICY
-    return Response(text, media_type=MEDIA[form], headers={"content-security-policy": policy})
-
-
+@endpoint("GET", "/metrics", media=TEXT)
 async def show_metrics(call: Call) -> Response:
+    """Show figures to Prometheus."""
     return Response(await call.site.metrics.text(), media_type=MEDIA_OF_METRICS)
 
 
+@endpoint("GET", "/healthz", media=TEXT)
 async def show_health(call: Call) -> Response:
+    """Tell whether the journal answers."""
     fault = await call.site.metrics.fault()
     return Response(fault or "ok", 503 if fault else 200, media_type="text/plain")
 
 
-AFTER = Parameter("from", "string", "The id of an event of this stream, behind which to begin.")
-READING: Sequence[Endpoint] = (
-    Endpoint(
-        "GET", "/api/runs", "List runs, newest first.", list_runs,
-        [*WHICH, Parameter("limit", "integer", "The most that are listed.", 50, 200)],
-        gives=RunList,
-    ),
-    Endpoint(
-        "GET", "/api/questions", "List everything that waits for a person.", list_questions,
-        gives=QuestionList,
-    ),
-    Endpoint(
-        "GET", "/api/machines", "List the machines that can be started.", list_machines,
-        gives=MachineList,
-    ),
-    Endpoint(
-        "GET", "/api/events", "Follow the events of all runs from now on.", follow_all, [AFTER],
-        media={"text/event-stream": EVENTS},
-    ),
-    Endpoint(
-        "GET", "/api/runs/{run}/events",
-        "List the events of a run; with `Accept: text/event-stream` follow those of it and of all "
-        "runs that it has begun.",
-        list_events,
-        [
-            Parameter("after", "integer", "Only events after this number.", 0),
-            Parameter("limit", "integer", "The most that are listed.", 500, 1000),
-            AFTER,
-        ],
-        gives=EventList,
-        media={"text/event-stream": EVENTS},
-    ),
-    Endpoint(
-        "GET", "/api/runs/{run}/artifacts", "List the versions of the artifacts of a run.",
-        list_artifacts, gives=VersionList,
-    ),
-    Endpoint(
-        "GET", "/api/runs/{run}/artifacts/{artifact}/{version}",
-        "Read a version of an artifact as it was written.", show_artifact,
-        media={"text/plain": {"type": "string"}, "application/json": {}},
-    ),
-    Endpoint(
-        "GET", "/api/runs/{run}/diagram", "Draw the machine of a run, with its path.",
-        show_diagram,
-        [Parameter("format", "string", f"One of {', '.join(FORMATS)}.", "mermaid")],
-        media={MEDIA[form]: {"type": "string"} for form in FORMATS},
-    ),
-    Endpoint("GET", "/api/runs/{run}", "Read everything about a run.", show_run, gives=RunData),
-)  # fmt: skip
+@endpoint("GET", "/api/runs/{run}", gives=RunData)
+async def show_run(call: Call) -> Response:
+    """Read everything about a run."""
+    return json_answer(await call.site.runs.data(call.path["run"]))
 
 
 class Begin(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -434,7 +420,9 @@ class Ended(Record, frozen=True, kw_only=True):
     message: str
 
 
+@endpoint("POST", "/api/runs", takes=Begin, gives=Driven)
 async def start_run(call: Call) -> Response:
+    """Start a run."""
     body: Begin = call.body
     if body.machine not in call.host.machines:
         raise BadRequest(f"there is no machine `{body.machine}` here; see /api/machines", 404)
@@ -442,12 +430,16 @@ async def start_run(call: Call) -> Response:
     return json_answer(Driven(run=run, driver=THIS_SERVER), 201)
 
 
+@endpoint("POST", "/api/runs/{run}/answer", takes=Given, gives=Driven)
 async def answer_run(call: Call) -> Response:
+    """Answer the open question of a run, and go on with it."""
     given = {name: getattr(call.body, name) for name in HumanAnswer.__struct_fields__}
     return await _post(call, HumanAnswer(**given))
 
 
+@endpoint("POST", "/api/runs/{run}/reply", takes=Delivered, gives=Driven)
 async def reply_to_run(call: Call) -> Response:
+    """Deliver the artifact that a run waits for from outside, and go on with it."""
     body: Delivered = call.body
     text = None if body.artifact is None else text_or_json(body.artifact)
     return await _post(call, Delivery(text=text, by=body.by))
@@ -465,39 +457,16 @@ async def _post(call: Call, given: AnyAnswer) -> Response:
     return json_answer(Driven(run=run, driver=posted.driver, is_new=posted.is_new))
 
 
+@endpoint("POST", "/api/runs/{run}/resume", takes=Nothing, gives=Driven)
 async def resume_run(call: Call) -> Response:
+    """Go on with a run that was suspended or interrupted."""
     run = call.path["run"]
     await call.host.resume(run)
     return json_answer(Driven(run=run, driver=THIS_SERVER))
 
 
+@endpoint("POST", "/api/runs/{run}/cancel", takes=Reason, gives=Ended)
 async def cancel_run(call: Call) -> Response:
+    """End a run permanently."""
     run = call.path["run"]
     return json_answer(Ended(run=run, message=await call.host.app.cancel(run, call.body.reason)))
-
-
-TEXT = {"text/plain": {"type": "string"}}
-WATCHING: Sequence[Endpoint] = (
-    Endpoint("GET", "/metrics", "Show figures to Prometheus.", show_metrics, media=TEXT),
-    Endpoint("GET", "/healthz", "Tell whether the journal answers.", show_health, media=TEXT),
-)
-CHANGING: Sequence[Endpoint] = (
-    Endpoint("POST", "/api/runs", "Start a run.", start_run, takes=Begin, gives=Driven),
-    Endpoint(
-        "POST", "/api/runs/{run}/answer", "Answer the open question of a run, and go on with it.",
-        answer_run, takes=Given, gives=Driven,
-    ),
-    Endpoint(
-        "POST", "/api/runs/{run}/reply",
-        "Deliver the artifact that a run waits for from outside, and go on with it.",
-        reply_to_run, takes=Delivered, gives=Driven,
-    ),
-    Endpoint(
-        "POST", "/api/runs/{run}/resume", "Go on with a run that was suspended or interrupted.",
-        resume_run, takes=Nothing, gives=Driven,
-    ),
-    Endpoint(
-        "POST", "/api/runs/{run}/cancel", "End a run permanently.", cancel_run, takes=Reason,
-        gives=Ended,
-    ),
-)  # fmt: skip

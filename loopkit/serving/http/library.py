@@ -15,7 +15,6 @@ try:
     from starlette.routing import BaseRoute, Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn import Config, Server
-    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
     raise ImportError(
         f"serving runs needs libraries that are not installed: pip install '{DISTRIBUTION}[serve]'"

@@ -1,7 +1,6 @@
 """A server of one application, with its connections, and the site that its pages and API share.
 
-If there are too many connections, a new one is told to come later; one that asks nothing is closed.
-Signals are the caller's.
+If there are too many connections, requests are told to come later. Signals are the caller's.
 """
 
 from __future__ import annotations
@@ -22,15 +21,12 @@ from loopkit.language.load import Loaded
 from loopkit.serving.access import Access
 from loopkit.serving.host import Host
 from loopkit.serving.http.answers import Follower
-from loopkit.serving.http.library import ASGIApp, Config, H11Protocol, Server
+from loopkit.serving.http.library import ASGIApp, Config, Server
 from loopkit.serving.metrics import Metrics
 from loopkit.views.page.run_page import RunPage
 from loopkit.views.run_view import RunViews
 
 T = TypeVar("T")
-BACKLOG = 512
-AT_ONCE = 16
-"""Connections that are accepted before it is checked whether there is room for them."""
 TICKS = 100
 """The interval between two checks of connections, in tenths of a second."""
 LONGEST_END_S = 1
@@ -38,12 +34,15 @@ LONGEST_END_S = 1
 
 class HttpServer(Server):
     def __init__(
-        self, app: ASGIApp, stop_work: Callable[[], None], room: Room | None = None
+        self, app: ASGIApp, stop_work: Callable[[], None], most: int | None = None
     ) -> None:
-        """`stop_work` lets the application finish its current work."""
+        """`stop_work` lets the application finish its work.
+
+        With more than `most` connections, a request is answered with the status 503.
+        """
         config = Config(
             app,
-            http=type("OfThisServer", (Connection,), {"room": room or Room()}),
+            http="h11",
             ws="none",
             lifespan="off",
             log_config=None,
@@ -52,7 +51,8 @@ class HttpServer(Server):
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            backlog=AT_ONCE,
+            # It counts the connection of the request itself.
+            limit_concurrency=(most or most_connections()) + 1,
             timeout_graceful_shutdown=LONGEST_END_S,
         )
         super().__init__(config)
@@ -64,11 +64,6 @@ class HttpServer(Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        for listening in sockets or ():
-            listening.listen(BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
         """Abort connections that have been closing since the last check."""
@@ -100,12 +95,6 @@ class HttpServer(Server):
 
 
 MOST_CONNECTIONS = 2_000
-LONGEST_HEAD_S = 10.0
-"""How long a client may take to send what precedes the body of a request."""
-FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\n"
-    b"connection: close\r\n\r\n"
-)
 
 
 def most_connections() -> int:
@@ -114,52 +103,6 @@ def most_connections() -> int:
     if files == resource.RLIM_INFINITY:
         return MOST_CONNECTIONS
     return max(1, min(MOST_CONNECTIONS, files // 2))
-
-
-@dataclass
-class Room:
-    most: int = field(default_factory=most_connections)
-    longest_head_s: float = LONGEST_HEAD_S
-
-
-class Connection(H11Protocol):
-    room: Room
-    _too_late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
-        super().connection_made(transport)
-        if len(self.connections) > self.room.most:
-            self.transport.write(FULL)
-            self.transport.close()
-        else:
-            self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end_wait()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._look()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._look()
-
-    def _look(self) -> None:
-        """Start the timer for a complete request, unless one is being answered."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._end_wait()
-        elif self._too_late is None and not self.transport.is_closing():
-            self._wait()
-
-    def _wait(self) -> None:
-        self._too_late = self.loop.call_later(self.room.longest_head_s, self.transport.abort)
-
-    def _end_wait(self) -> None:
-        if self._too_late is not None:
-            self._too_late.cancel()
-            self._too_late = None
 
 
 _THREAD = ThreadPoolExecutor(1, "pages")
@@ -181,7 +124,8 @@ class Site:
     """The machines that can be started: those that were named when the server was started."""
     longest_send_s: float = 20.0
     """The time that a client may take to read a piece of a stream."""
-    room: Room = field(default_factory=Room)
+    most: int | None = None
+    """The number of connections, if it is not what open files allow."""
     runs: RunViews[RunPage] = field(init=False)
     follower: Follower = field(init=False)
     metrics: Metrics = field(init=False)

@@ -20,7 +20,7 @@ from loopkit.serving.http.answers import (
     tell_http,
     tell_known,
 )
-from loopkit.serving.http.endpoints import CHANGING, READING, WATCHING, Endpoint, Parameter, routes
+from loopkit.serving.http.endpoints import API, Endpoint, Parameter, routes
 from loopkit.serving.http.gate import Gate, sign_in_routes
 from loopkit.serving.http.library import (
     BaseRoute,
@@ -33,7 +33,6 @@ from loopkit.serving.http.library import (
 from loopkit.serving.http.server import HttpServer, Site
 from loopkit.views.schemas import records_of
 
-TABLE: Sequence[Endpoint] = (*READING, *WATCHING, *CHANGING)
 SCHEMAS = "#/components/schemas/"
 ERROR = {
     "description": "An error; every problem has the place in what was sent, where it has one.",
@@ -59,11 +58,11 @@ ABOUT = (
 @cache
 def document() -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
-    for endpoint in TABLE:
+    for endpoint in API:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
-    nouns = {noun for each in TABLE for noun in (each.takes, each.gives) if noun is not None}
+    nouns = {noun for each in API for noun in (each.takes, each.gives) if noun is not None}
     schemas = {**records_of(sorted(nouns, key=lambda noun: noun.__name__)), "Error": ERROR}
-    for taken in (each.takes for each in TABLE if each.takes is not None):
+    for taken in (each.takes for each in API if each.takes is not None):
         # A request may omit keys that have a default, and may not have unknown keys.
         schema = schemas[taken.__name__]
         needed = [name for name, value in schema["properties"].items() if "default" not in value]
@@ -83,6 +82,7 @@ def document() -> dict[str, Any]:
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    name = endpoint.handle.__name__
     media = {kind: {"schema": schema} for kind, schema in endpoint.media.items()}
     if endpoint.gives is not None:
         media |= _json_of(endpoint.gives.__name__)
@@ -90,12 +90,12 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.takes is not None:
         content = _json_of(endpoint.takes.__name__)
         body = {"requestBody": {"required": True, "content": content}}
-    status = "201" if endpoint.name == "start_run" else "200"
+    status = "201" if name == "start_run" else "200"
     names = [part.strip("{}") for part in endpoint.path.split("/") if part.startswith("{")]
     in_path = {"in": "path", "required": True, "schema": {"type": "string"}}
     return {
-        "operationId": endpoint.name,
-        "summary": endpoint.does,
+        "operationId": name,
+        "summary": " ".join((endpoint.handle.__doc__ or "").split()),
         "parameters": [
             *({"name": name, **in_path} for name in names),
             *map(_in_query, endpoint.query),
@@ -132,7 +132,7 @@ class SiteServer(HttpServer):
             routes=[
                 *sign_in_routes(site.access),
                 Route("/api/openapi.json", show_document, methods=["GET"]),
-                *routes(site, TABLE),
+                *routes(site, API),
                 *pages,
             ],
             exception_handlers={
@@ -141,4 +141,4 @@ class SiteServer(HttpServer):
                 **dict.fromkeys((*STATUS, BadRequest), tell_known),
             },
         )
-        super().__init__(Gate(app, site.access), site.stop, site.room)
+        super().__init__(Gate(app, site.access), site.stop, site.most)

@@ -10,10 +10,10 @@ import copy
 import json
 import shlex
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
@@ -38,19 +38,11 @@ from loopkit.views.hints import answer_hints, hints_for, question_hints
 from loopkit.views.run_data import status_of
 
 
-def refuse_unknown_tool(name: str, known: Collection[str]) -> None:
-    if name not in known:
-        raise CallRefused(f"there is no tool `{one_line(name)}`; {_near(name, known)}")
-
-
 def refuse_unknown(names: Iterable[str], known: Collection[str], noun: str = "argument") -> None:
     for name in names:
         if name not in known:
-            raise CallRefused(f"unknown {noun} `{one_line(name)}`; {_near(name, known)}")
-
-
-def _near(name: str, known: Collection[str]) -> str:
-    return did_you_mean(name, known) or "there is none"
+            hint = did_you_mean(name, known) or "there is none"
+            raise CallRefused(f"unknown {noun} `{one_line(name)}`; {hint}")
 
 
 @dataclass(frozen=True)
@@ -80,39 +72,13 @@ class CallRefused(Exception):
     """A call that is refused; the message tells the model why, and what to do."""
 
 
-@dataclass(frozen=True)
-class UserAsked:
-    """A form that the user of a client has to fill in before a call is answered.
-
-    The same call is then made again, with the reply.
-    """
-
-    message: str
-    schema: Mapping[str, Any]
-    """JSON Schema of a form of single values."""
-    matter: str
-    """The subject of the reply, which only the toolbox that asked can create."""
-
-
-@dataclass(frozen=True)
-class UserReply:
-    matter: str
-    action: Literal["accept", "decline", "cancel"] = "cancel"
-    content: Mapping[str, Any] = field(default_factory=dict)
-
-
 Tell: TypeAlias = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class Caller:
-    user: str = "the user of a client"
-    may_be_asked: bool = False
-    """Whether the client shows forms to that person."""
     tell: Tell | None = None
     """Takes what happens in the call; None if the client did not ask for it."""
-    reply: UserReply | None = None
-    """The reply of the user, if the call was made before and led to a form."""
     program: str = "a client"
     """The client's own name, for the record."""
 
@@ -128,9 +94,7 @@ class Toolbox(Protocol):
     @property
     def offered(self) -> Sequence[ServedTool]: ...
 
-    async def call(
-        self, name: str, arguments: Mapping[str, Any], caller: Caller
-    ) -> dict[str, Any] | UserAsked:
+    async def call(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         """The answer of a tool; raises CallRefused. The arguments have not been checked."""
 
 
@@ -267,7 +231,7 @@ class ValidatorToolbox:
         return plain
 
     async def _judge(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        refuse_unknown_tool(name, self._tools)
+        refuse_unknown([name], self._tools, "tool")
         tool = self._tools[name]
         text, inputs = tool.read(arguments)
         async with self._room:

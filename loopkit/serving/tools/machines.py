@@ -7,7 +7,6 @@ for, `submit` delivers it. A question to a person is shown and can't be answered
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -19,13 +18,12 @@ from typing import Any
 from loopkit.agents.port import NotRunnable
 from loopkit.app import App
 from loopkit.drive.answers import AnswerRefused
-from loopkit.drive.stored_runs import OpenQuestion, read_stored
+from loopkit.drive.stored_runs import read_stored
 from loopkit.engine.events import ENDS, Replied, Waiting, Worked
 from loopkit.engine.findings import report_diagnostics
-from loopkit.engine.payloads import Delivery, HumanAnswer
+from loopkit.engine.payloads import Delivery
 from loopkit.journal.errors import JournalError, RunUnreadable, UnknownRun
 from loopkit.journal.records import Place
-from loopkit.language.datatypes.datatype import SCALARS, DataType, describe_type
 from loopkit.language.datatypes.notation import parse_record
 from loopkit.language.input_faults import InvalidInput
 from loopkit.language.load import Loaded
@@ -38,22 +36,18 @@ from loopkit.serving.tools.arguments import (
     Caller,
     CallRefused,
     ServedTool,
-    UserAsked,
-    UserReply,
-    refuse_unknown_tool,
+    refuse_unknown,
     standing,
 )
 from loopkit.text import one_line
 from loopkit.text.json_text import text_or_json
 from loopkit.text.run_ids import root_of
 from loopkit.views.console import FamilyProgress
-from loopkit.views.review import review
 from loopkit.views.run_data import status_of
 
-MOST_FORMS = 3
 LED_WITHIN_S = 45.0
 """How long `next` and `submit` wait for a run that works: clients wait about a minute."""
-Answer = dict[str, Any] | UserAsked
+Answer = dict[str, Any]
 
 
 class MachineToolbox:
@@ -137,20 +131,16 @@ class MachineToolbox:
         ) as error:  # fmt: skip
             # The last is for half a surrogate pair, which JSON can name.
             raise CallRefused(self._redact(str(error))) from error
-        if isinstance(answer, UserAsked):
-            return UserAsked(self._redact(answer.message), answer.schema, answer.matter)
-        plain: dict[str, Any] = redact_data(answer, self._redact)
+        plain: Answer = redact_data(answer, self._redact)
         return plain
 
     async def _dispatch(self, name: str, arguments: Mapping[str, Any], call: _Call) -> Answer:
         common = {tool.name: tool for tool in self._common}
-        refuse_unknown_tool(name, [*self._machines, *common])
+        refuse_unknown([name], [*self._machines, *common], "tool")
         if name in common:
             common[name].refuse(arguments)
         if name == SUBMIT.name:
             return await self._submit(arguments, call)
-        if call.caller.reply is not None:
-            return await self._take_reply(call.caller.reply, call)
         if name == NEXT.name:
             return await self._next(arguments, call)
         if name in self._machines:
@@ -177,24 +167,16 @@ class MachineToolbox:
     async def _submit(self, arguments: Mapping[str, Any], call: _Call) -> Answer:
         run, request = arguments["run"], arguments["request"]
         before = await self._newest(run)
-        if call.caller.reply is not None:
-            answer = await self._take_reply(call.caller.reply, call)
-        else:
-            await deliver(self._host, arguments, call.caller.program)
-            answer = await self._lead(run, before, call)
-        if isinstance(answer, UserAsked):
-            return answer
+        await deliver(self._host, arguments, call.caller.program)
+        answer = await self._lead(run, before, call)
         return {"verdicts": await verdicts_on(self._host.app, run, request), "next": answer}
 
     async def _lead(self, run: str, before: Place, call: _Call) -> Answer:
         """Wait until a run stops, at most `led_within_s`, and return where it stands."""
-        root = root_of(run)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._led_within_s):
-                await self._follow(root, before, call)
-        answer = await standing(self._host.app, run, self._pages)
-        may_ask = call.caller.may_be_asked and "request" not in answer
-        return (await self._form(root) if may_ask else None) or answer
+                await self._follow(root_of(run), before, call)
+        return await standing(self._host.app, run, self._pages)
 
     async def _newest(self, run: str) -> Place:
         """The place of the last record of all; raises CallRefused if the run is not served."""
@@ -214,8 +196,6 @@ class MachineToolbox:
             # The answer is not sent, and the journal may be closed.
             return {}
         self._leave(run)
-        if call.caller.may_be_asked and (asked := await self._form(run)) is not None:
-            return asked
         return await standing(self._host.app, run, self._pages)
 
     async def _follow(self, run: str, before: Place, call: _Call) -> None:
@@ -241,50 +221,6 @@ class MachineToolbox:
                     await asyncio.wait([released], timeout=LOOK_AGAIN_S)
         finally:
             released.cancel()
-
-    async def _form(self, run: str) -> UserAsked | None:
-        for asked in await self._host.app.questions(run):
-            if (form := await self._form_of(asked)) is not None:
-                return form
-        return None
-
-    async def _form_of(
-        self, asked: OpenQuestion, number: int = 1, refused: str = ""
-    ) -> UserAsked | None:
-        """The form of a question that is asked for the `number`-th time."""
-        schema = form_of(asked.question)
-        if schema is None:
-            return None
-        app, state = self._host.app, asked.state
-        engine = app.engine(await app.machine_of(state), state.definition)
-        text = form_message(review(engine, state), asked.question, state.run, refused)
-        matter = {"run": state.run, "question": asked.question.question, "number": number}
-        return UserAsked(text, schema, json.dumps(matter))
-
-    async def _take_reply(self, reply: UserReply, call: _Call) -> Answer:
-        matter = json.loads(reply.matter)
-        run = matter["run"]
-        question = matter["question"]
-        number = matter["number"]
-        root, app = root_of(run), self._host.app
-        before = await self._newest(run)
-        asked = [one for one in await app.questions(root) if one.question.question == question]
-        asked = [one for one in asked if one.state.run == run]
-        if reply.action != "accept" or not asked:
-            # Another person may have answered meanwhile.
-            return await standing(app, root, self._pages)
-        answer = answer_in(reply.content, asked[0].question, call.caller.user)
-        try:
-            posted = await self._host.post(run, answer, question)
-        except AnswerRefused as refused:
-            again = await self._form_of(asked[0], number + 1, str(refused))
-            if again is None or number >= MOST_FORMS:
-                raise
-            return again
-        if (driver := posted.driver) != THIS_SERVER:
-            message = f"the answer was given; {driver} goes on with the run: see `status` later"
-            return {**await standing(app, root), "message": message}
-        return await self._drive_until_stop(root, before, call)
 
 
 @dataclass(eq=False)
@@ -340,69 +276,6 @@ def _tool(name: str, machine: Machine) -> ServedTool:
 
 WIDTH = 300
 """Characters of a message about what happens."""
-
-
-CHOICE = "choice"
-COMMENT = "comment"
-LONGEST_REVIEW = 6_000
-"""Characters of the review that are shown above a form."""
-
-
-def form_of(question: Waiting) -> dict[str, Any] | None:
-    """The JSON Schema of the form of a question; None if single values are not enough for it."""
-    fields = parse_record(question.form).fields or {}
-    open_ones = [choice for choice in question.choices if not choice.closed]
-    if not open_ones or question.wanted is not None:
-        return None
-    if any(field.scalar is None for field in fields.values()) or {CHOICE, COMMENT} & fields.keys():
-        return None
-    names = [choice.name for choice in open_ones]
-    properties: dict[str, Any] = {CHOICE: {"type": "string", "title": "Your choice", "enum": names}}
-    if any(choice.takes_comment for choice in open_ones):
-        needing = ", ".join(choice.name for choice in open_ones if choice.needs_comment)
-        about = f"Needed with: {needing}" if needing else "What should change, if anything"
-        properties[COMMENT] = {"type": "string", "title": "Comment", "description": about}
-    properties |= {name: _field(field) for name, field in fields.items()}
-    required = [name for name, field in fields.items() if field.required]
-    return {"type": "object", "properties": properties, "required": [CHOICE, *required]}
-
-
-def _field(field: DataType) -> dict[str, Any]:
-    """A field in the part of JSON Schema that clients support."""
-    shown: dict[str, Any] = {
-        "type": SCALARS[field.scalar or "str"],
-        "description": describe_type(field),
-        "enum": list(field.values) or None,
-        "minimum": field.minimum,
-        "maximum": field.maximum,
-        "default": field.default,
-    }
-    return {name: value for name, value in shown.items() if value is not None}
-
-
-def answer_in(content: Mapping[str, Any], question: Waiting, by: str) -> HumanAnswer:
-    """The answer in a filled-in form, which has not been checked."""
-    fields = parse_record(question.form).fields or {}
-    filled = {name: content[name] for name in fields if content.get(name) is not None}
-    # A client may send an empty text for a field that was not filled in.
-    form = {name: value for name, value in filled.items() if value != "" or fields[name].required}
-    choice, comment = (
-        value if isinstance(value := content.get(name), str) else "" for name in (CHOICE, COMMENT)
-    )
-    return HumanAnswer(choice=choice, comment=comment, form=form, by=by)
-
-
-def form_message(review: str, question: Waiting, run: str, refused: str = "") -> str:
-    """The text above a form: the review with the question, cut if it is too long."""
-    if len(review) > LONGEST_REVIEW:
-        half = LONGEST_REVIEW // 2
-        cut = f"\n… (all of it: `loopkit runs show {run}`)\n"
-        review = review[:half] + cut + review[-half:]
-    text = (f"Your answer was not taken: {refused}\n\n" if refused else "") + review.strip()
-    if question.edit is not None:
-        command = f"loopkit answer {run} CHOICE --edit FILE"
-        text += f"\nTo answer with an edited `{question.edit}`: `{command}`"
-    return text
 
 
 MOST_LISTED = 50

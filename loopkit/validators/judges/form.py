@@ -6,7 +6,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from loopkit.engine.findings import OF_JUDGE, SAYS_NOTHING, Answer, Defect, Finding, finding_ids
 from loopkit.language.agents import Agent
@@ -19,7 +19,6 @@ from loopkit.language.template.rendering import parse
 from loopkit.language.validators.judge import JudgeRule, Score
 from loopkit.language.validators.report_map import ReportMap
 from loopkit.text import fold, shorten
-from loopkit.text.json_text import canonical, parse_json
 from loopkit.text.patterns import PatternTimeout
 from loopkit.values import Value, field
 
@@ -160,59 +159,12 @@ def words_for(words: Mapping[str, str], *meanings: str) -> str:
     return " or ".join(quote(word) for word, meant in words.items() if meant in meanings)
 
 
-Meaning = TypeVar("Meaning", bound=str)
 Report: TypeAlias = dict[str, object]
-MISSING: Final = object()
-"""A part that a report does not have; null is a part that it has."""
 MAX_LINE = 2**31
 MAX_FAULTS = 5
 """The most faults of an answer that a judge is told at once."""
 OWN_WORDS_CHARS = 8_000
 """The most characters of a judge's own words in one finding."""
-
-
-def part(record: object, path: str) -> object:
-    """The value at a dotted path, MISSING where a step does not exist.
-
-    The path may lead through a text that holds JSON.
-    """
-    value = record
-    for step in path.split("."):
-        if isinstance(value, str):
-            value = parse_json(value)
-        if not isinstance(value, Mapping) or step not in value:
-            return MISSING
-        value = value[step]
-    return value
-
-
-def is_absent(value: object) -> bool:
-    return value is MISSING or value is None
-
-
-def meaning(value: object, words: Mapping[str, Meaning], place: str) -> Meaning:
-    """The meaning of a word in a report; raises Doubt for an unknown one, never a default."""
-    text = None if value is MISSING else as_text(value)
-    for word, meant in words.items():
-        if text is not None and fold(word) == fold(text):
-            return meant
-    raise Doubt(f"{place} must be one of {', '.join(map(quote, words))}, {but_was(value)}.")
-
-
-def but_was(value: object) -> str:
-    return "and is missing" if value is MISSING else f"not {excerpt(value)}"
-
-
-def as_text(value: object) -> str | None:
-    """A text unchanged; true, false, null or a number as JSON; None for anything else."""
-    if isinstance(value, str):
-        return value
-    is_single = value is None or isinstance(value, bool | int | float)
-    return json.dumps(value) if is_single else None
-
-
-def excerpt(value: object) -> str:
-    return shorten(canonical(value), 60)
 
 
 def unmet_criteria(validator: str, met: int, checked: int, form: AnswerForm) -> tuple[Finding, ...]:

@@ -6,11 +6,12 @@ whether it agrees with itself: a wrong verdict costs more than asking again.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from loopkit.document.problems import ProblemsFound
 from loopkit.document.reading import read, why_unread
@@ -36,7 +37,6 @@ from loopkit.validators.judges.form import (
     KNOWN,
     MAX_FAULTS,
     MAX_LINE,
-    MISSING,
     NONCE,
     OWN_WORDS_CHARS,
     STANDINGS,
@@ -48,14 +48,8 @@ from loopkit.validators.judges.form import (
     ReportForm,
     Standing,
     VerdictWord,
-    as_text,
-    but_was,
-    excerpt,
     identify,
-    is_absent,
-    meaning,
     noting,
-    part,
     quote,
     unmet_criteria,
 )
@@ -175,6 +169,58 @@ def _last_resort(validator: str, said: Opinion, form: AnswerForm) -> Answer | No
     unread = f"not all of it can be read: {' '.join(said.doubts)}" if said.doubts else ""
     reason = "; ".join(filter(None, (said.remark, unread)))
     return answer_with(validator, found, reason) if found else None
+
+
+# The parts of a report
+
+
+Meaning = TypeVar("Meaning", bound=str)
+MISSING: Final = object()
+"""A part that a report does not have; null is a part that it has."""
+
+
+def part(record: object, path: str) -> object:
+    """The value at a dotted path, MISSING where a step does not exist.
+
+    The path may lead through a text that holds JSON.
+    """
+    value = record
+    for step in path.split("."):
+        if isinstance(value, str):
+            value = parse_json(value)
+        if not isinstance(value, Mapping) or step not in value:
+            return MISSING
+        value = value[step]
+    return value
+
+
+def is_absent(value: object) -> bool:
+    return value is MISSING or value is None
+
+
+def meaning(value: object, words: Mapping[str, Meaning], place: str) -> Meaning:
+    """The meaning of a word in a report; raises Doubt for an unknown one, never a default."""
+    text = None if value is MISSING else as_text(value)
+    for word, meant in words.items():
+        if text is not None and fold(word) == fold(text):
+            return meant
+    raise Doubt(f"{place} must be one of {', '.join(map(quote, words))}, {but_was(value)}.")
+
+
+def but_was(value: object) -> str:
+    return "and is missing" if value is MISSING else f"not {excerpt(value)}"
+
+
+def as_text(value: object) -> str | None:
+    """A text unchanged; true, false, null or a number as JSON; None for anything else."""
+    if isinstance(value, str):
+        return value
+    is_single = value is None or isinstance(value, bool | int | float)
+    return json.dumps(value) if is_single else None
+
+
+def excerpt(value: object) -> str:
+    return shorten(canonical(value), 60)
 
 
 # A report as an opinion

@@ -257,13 +257,31 @@ def layout(drawing: Drawing) -> Layout:
     """The coordinates of every node, and of every arrow except those to the end of all runs."""
     boxes = {node.name: _measured_box(node) for node in drawing.nodes}
     arrows = [arrow for arrow in drawing.arrows if arrow.target is not None]
-    labels = [_measured_label(arrow) for arrow in arrows]
+    lines = [Connector(arrow, _measured_label(arrow)) for arrow in arrows]
     sizes: dict[str, Size] = {START: (2 * DOT, 2 * DOT)}
     sizes |= {name: (box.width, box.height) for name, box in boxes.items()}
-    aside = _make_room_for_loops(sizes, arrows, labels)
-    rows, cells, ways = layers_of(sizes, arrows, labels)
+    _make_room_for_loops(sizes, lines)
+    rows, cells = layers_of(sizes, lines)
     place(rows)
-    return _with_coordinates(rows, cells, ways, boxes, arrows, labels, aside)
+    return _with_coordinates(rows, cells, boxes, lines)
+
+
+@dataclass(slots=True, eq=False)
+class Connector:
+    arrow: Arrow
+    label: Label
+    way: list[Cell] = field(default_factory=list)
+    """Its cells from its source to its target; none from a box to itself."""
+    aside: float = 0.0
+    """How far the middle of its label is below that of the box, if it leads to the same one."""
+
+    @property
+    def source(self) -> str:
+        return self.arrow.source or START
+
+    @property
+    def target(self) -> str:
+        return self.arrow.target or START
 
 
 def _measured_box(node: Node) -> Box:
@@ -291,26 +309,17 @@ def _measured_label(arrow: Arrow) -> Label:
     return Label(0, 0, width, CODE.height(all_lines) + LABEL_PADDING, lines, strong)
 
 
-def _make_room_for_loops(
-    sizes: dict[str, Size], arrows: Sequence[Arrow], labels: Sequence[Label]
-) -> dict[int, float]:
-    """Widen cells on both sides by the space that their arrows to themselves need on the right.
-
-    Returns how far the middle of each such arrow's label is below the middle of the box.
-    """
-    loops = [i for i, arrow in enumerate(arrows) if arrow.source == arrow.target]
-    aside: dict[int, float] = {}
-    for name in dict.fromkeys(arrows[i].source or START for i in loops):
-        own = [i for i in loops if arrows[i].source == name]
-        heights = [labels[i].height + LOOP_GAP for i in own]
-        top = -sum(heights) / 2
-        for i, height in zip(own, heights, strict=True):
-            aside[i] = top + height / 2
-            top += height
-        width, height = sizes[name]
-        widest = max(labels[i].width for i in own)
-        sizes[name] = width + 2 * (LOOP + widest), max(height, sum(heights))
-    return aside
+def _make_room_for_loops(sizes: dict[str, Size], lines: Sequence[Connector]) -> None:
+    """Widen cells on both sides by the space that their arrows to themselves need on the right."""
+    for name, (width, height) in [*sizes.items()]:
+        if own := [line for line in lines if line.source == line.target == name]:
+            needed = sum(line.label.height + LOOP_GAP for line in own)
+            top = -needed / 2
+            for line in own:
+                line.aside = top + (line.label.height + LOOP_GAP) / 2
+                top += line.label.height + LOOP_GAP
+            widest = max(line.label.width for line in own)
+            sizes[name] = width + 2 * (LOOP + widest), max(height, needed)
 
 
 @dataclass(slots=True, eq=False)
@@ -334,13 +343,7 @@ Band = tuple[float, float]
 
 
 def _with_coordinates(
-    rows: Rows,
-    cells: Mapping[str, Cell],
-    ways: Sequence[Sequence[Cell]],
-    sizes: Mapping[str, Box],
-    arrows: Sequence[Arrow],
-    labels: Sequence[Label],
-    aside: Mapping[int, float],
+    rows: Rows, cells: Mapping[str, Cell], sizes: Mapping[str, Box], lines: Sequence[Connector]
 ) -> Layout:
     left = min(cell.x - cell.width / 2 for row in rows for cell in row) - MARGIN
     for row in rows:
@@ -349,10 +352,8 @@ def _with_coordinates(
     bands = list(_bands(rows))
     boxes = {name: _place_box(box, cells[name], bands) for name, box in sizes.items()}
     paths = [
-        _path(arrows[i], labels[i], ways[i], until, boxes, bands)
-        if ways[i]
-        else _loop(arrows[i], labels[i], boxes[arrows[i].source or START], aside[i])
-        for i, until in _once(arrows, ways)
+        _path(line, until, boxes, bands) if line.way else _loop(line, boxes[line.source])
+        for line, until in _once(lines)
     ]
     start = cells[START]
     return Layout(
@@ -364,17 +365,17 @@ def _with_coordinates(
     )
 
 
-def _once(arrows: Sequence[Arrow], ways: Sequence[Sequence[Cell]]) -> Iterator[tuple[int, int]]:
-    """The number of each arrow, and how many cells it crosses before it joins another arrow.
+def _once(lines: Sequence[Connector]) -> Iterator[tuple[Connector, int]]:
+    """Each line, and how many cells it crosses before it joins another one.
 
-    Arrows that a run took come first, so that the shared part is drawn as taken.
+    Lines that a run took come first, so that the shared part is drawn as taken.
     """
     drawn: set[tuple[Cell, Cell]] = set()
-    for i in sorted(range(len(arrows)), key=lambda i: not arrows[i].taken):
-        steps = list(pairwise(ways[i]))
+    for line in sorted(lines, key=lambda line: not line.arrow.taken):
+        steps = list(pairwise(line.way))
         until = next((k for k, step in enumerate(steps) if step in drawn), len(steps))
         drawn.update(steps[:until])
-        yield i, until + 1
+        yield line, until + 1
 
 
 def _bands(rows: Sequence[Sequence[Cell]]) -> Iterator[Band]:
@@ -394,21 +395,15 @@ def _place_box(box: Box, cell: Cell, bands: Sequence[Band]) -> Box:
     return replace(box, x=x, y=y, inner_at=(x + aside, y + box.inner_at[1]))
 
 
-def _path(
-    arrow: Arrow,
-    label: Label,
-    way: Sequence[Cell],
-    until: int,
-    boxes: Mapping[str, Box],
-    bands: Sequence[Band],
-) -> Path:
+def _path(line: Connector, until: int, boxes: Mapping[str, Box], bands: Sequence[Band]) -> Path:
+    way, label = line.way, line.label
     down = way[0].layer < way[-1].layer
     points: list[tuple[float, float]] = []
     for cell, x in zip(way[:until], _across(way), strict=False):
         top, bottom = bands[cell.layer]
         if cell.is_box:
             is_first = cell is way[0]
-            box = boxes.get((arrow.source if is_first else arrow.target) or START)
+            box = boxes.get(line.source if is_first else line.target)
             height = box.height if box else cell.height
             leaves_below = is_first == down
             edge = _middle((top, bottom)) + (height if leaves_below else -height) / 2
@@ -420,7 +415,7 @@ def _path(
     if label.width:
         y = _middle(bands[way[1].layer]) - label.height / 2
         placed = replace(label, x=way[1].x - label.width / 2, y=y)
-    return Path(arrow, tuple(points), placed, has_head=until == len(way))
+    return Path(line.arrow, tuple(points), placed, has_head=until == len(way))
 
 
 def _middle(band: Band) -> float:
@@ -440,13 +435,13 @@ def _across(way: Sequence[Cell]) -> Iterator[float]:
         yield cell.x + (order.index(next_one) - (len(order) - 1) / 2) * max(between, 1.0)
 
 
-def _loop(arrow: Arrow, label: Label, box: Box, aside: float) -> Path:
-    x, middle = box.x + box.width, box.y + box.height / 2
-    y, most = middle + aside, box.height / 2 - 9
-    at = middle + min(max(aside, -most), most)
+def _loop(line: Connector, box: Box) -> Path:
+    x, middle, label = box.x + box.width, box.y + box.height / 2, line.label
+    y, most = middle + line.aside, box.height / 2 - 9
+    at = middle + min(max(line.aside, -most), most)
     points = ((x, at - 6), (x + LOOP, y - 9), (x + LOOP, y + 9), (x, at + 6))
     placed = replace(label, x=x + LOOP - 4, y=y - label.height / 2)
-    return Path(arrow, points, placed if label.width else None, is_loop=True)
+    return Path(line.arrow, points, placed if label.width else None, is_loop=True)
 
 
 Size = tuple[float, float]
@@ -455,38 +450,36 @@ Rows = list[list[Cell]]
 
 
 def layers_of(
-    boxes: Mapping[str, Size], arrows: Sequence[Arrow], labels: Sequence[Label]
-) -> tuple[Rows, dict[str, Cell], list[list[Cell]]]:
-    """The layers of boxes and arrows: each arrow leads down, except for those that lead back.
+    boxes: Mapping[str, Size], lines: Sequence[Connector]
+) -> tuple[Rows, dict[str, Cell]]:
+    """The layers of boxes and lines, and the cell of each box; sets the way of each line.
 
-    Besides, the cell of each box, and the cells of each arrow from its source to its target.
+    Each line leads down, except for those that lead back.
     """
-    depth = _depths(list(boxes), arrows)
+    depth = _depths(list(boxes), lines)
     cells = {name: Cell(2 * depth[name], *size, is_box=True) for name, size in boxes.items()}
     rows: Rows = [[] for _ in range(max(cell.layer for cell in cells.values()) + 1)]
     for cell in cells.values():
         rows[cell.layer].append(cell)
     trunks: dict[tuple[str, bool], dict[int, Cell]] = {}
-    pairs = zip(arrows, labels, strict=True)
-    return rows, cells, [_way(arrow, label, cells, rows, trunks) for arrow, label in pairs]
+    for line in lines:
+        if line.source != line.target:
+            line.way = _way(line, cells, rows, trunks)
+    return rows, cells
 
 
 def _way(
-    arrow: Arrow,
-    label: Label,
+    line: Connector,
     boxes: Mapping[str, Cell],
     rows: Rows,
     trunks: dict[tuple[str, bool], dict[int, Cell]],
 ) -> list[Cell]:
-    """The cells of an arrow; none from a box to itself."""
-    source, target = boxes[arrow.source or START], boxes[arrow.target or START]
-    if source is target:
-        return []
+    source, target = boxes[line.source], boxes[line.target]
     step = 1 if source.layer < target.layer else -1
-    first = Cell(source.layer + step, label.width, label.height)
+    first = Cell(source.layer + step, line.label.width, line.label.height)
     rows[first.layer].append(first)
     way = [source, first]
-    trunk = trunks.setdefault((arrow.target or START, step < 0), {})
+    trunk = trunks.setdefault((line.target, step < 0), {})
     for layer in range(first.layer + step, target.layer, step):
         if layer not in trunk:
             cell = trunk[layer] = Cell(layer)
@@ -503,13 +496,12 @@ def _way(
     return way
 
 
-def _depths(names: Sequence[str], arrows: Sequence[Arrow]) -> dict[str, int]:
+def _depths(names: Sequence[str], lines: Sequence[Connector]) -> dict[str, int]:
     """The depth of each box: the length of the longest route to it."""
-    place = {name: i for i, name in enumerate(_in_order(names, arrows))}
+    place = {name: i for i, name in enumerate(_in_order(names, lines))}
     above: dict[str, set[str]] = {name: set() for name in names}
-    for arrow in arrows:
-        ends = arrow.source or START, arrow.target or START
-        upper, lower = sorted(ends, key=place.__getitem__)
+    for line in lines:
+        upper, lower = sorted((line.source, line.target), key=place.__getitem__)
         if upper != lower:
             above[lower].add(upper)
     depth: dict[str, int] = {}
@@ -518,19 +510,19 @@ def _depths(names: Sequence[str], arrows: Sequence[Arrow]) -> dict[str, int]:
     return depth
 
 
-def _in_order(names: Sequence[str], arrows: Sequence[Arrow]) -> Iterator[str]:
+def _in_order(names: Sequence[str], lines: Sequence[Connector]) -> Iterator[str]:
     """Each box after those from which arrows lead forward to it, else in the given order.
 
     A cycle of such arrows is cut at its first box.
     """
     after: dict[str, list[str]] = {name: [] for name in names}
     missing = dict.fromkeys(names, 0)
-    for arrow in arrows:
-        if not arrow.is_back and arrow.source != arrow.target:
-            after[arrow.source or START].append(arrow.target or START)
-            missing[arrow.target or START] += 1
+    for line in lines:
+        if not line.arrow.is_back and line.source != line.target:
+            after[line.source].append(line.target)
+            missing[line.target] += 1
     while missing:
-        name = next((name for name, lines in missing.items() if not lines), next(iter(missing)))
+        name = next((name for name, left in missing.items() if not left), next(iter(missing)))
         del missing[name]
         yield name
         for target in after[name]:

@@ -292,20 +292,19 @@ _READERS: Mapping[Control, Callable[[str, DataType], object]] = {
 }
 """What reads the text of a control; that of the others is the value."""
 
-WIDTH = 250
-DEPTHS = (8, 3, 2, 1)
-"""Parts are shown to the first of these depths at which the example is short enough."""
+EXAMPLE_WIDTH = 250
+DEPTH = 3
 WORDS = {"str": "text", "int": 1, "num": 1.5, "bool": True}
 
 
 def example_text(datatype: DataType) -> str:
     """An example of a list or a record as JSON on one line; empty if nothing is known of its parts.
 
-    Parts that lie too deep are a `…`.
+    Parts that lie too deep are a `…`, and so is the end of a long one.
     """
-    values = (_example(datatype, depth) for depth in DEPTHS if not _is_open(datatype))
-    texts = (json.dumps(value, ensure_ascii=False) for value in values)
-    return next((text for text in texts if len(text) <= WIDTH), "")
+    if _is_open(datatype):
+        return ""
+    return one_line(json.dumps(_example(datatype, DEPTH), ensure_ascii=False), EXAMPLE_WIDTH)
 
 
 def _example(datatype: DataType, depth: int) -> object:
@@ -313,15 +312,12 @@ def _example(datatype: DataType, depth: int) -> object:
         return datatype.default
     if datatype.scalar is not None or datatype.values:
         bound = datatype.maximum if datatype.minimum is None else datatype.minimum
-        return next(
-            iter(datatype.values), WORDS[datatype.scalar or "str"] if bound is None else bound
-        )
-    if not depth:
-        return "…"
+        some = WORDS[datatype.scalar or "str"] if bound is None else bound
+        return next(iter(datatype.values), some)
+    if not depth or _is_open(datatype):
+        return "anything" if _is_open(datatype) else "…"
     if datatype.items is not None:
         return [_example(datatype.items, depth - 1)]
-    if _is_open(datatype):
-        return "anything"
     others = {"name": datatype.others} if datatype.others is not None else {}
     fields = datatype.fields or others
     return {name: _example(one, depth - 1) for name, one in fields.items()}

@@ -29,7 +29,7 @@ from loopkit.views.page.rendering import Difference, Tone, as_difference, asset,
 from loopkit.views.review import artifact_lines, verdict_text, version_suffix
 from loopkit.views.run_data import Row, rows_of, rows_to_show, word_of
 from loopkit.views.run_view import RunView
-from loopkit.views.steps import Call, KeptVersion, Step
+from loopkit.views.steps import Call, Step
 
 
 def path_of(run: str) -> str:
@@ -63,14 +63,16 @@ class RunPage(RunView):
         return next(ancestors_of(self.run), "")
 
     @property
+    def success(self) -> bool | None:
+        return self.state.finished.success if self.state.finished else None
+
+    @property
     def tone(self) -> Tone:
-        finished = self.state.finished
-        return tone_of(self.status, finished is not None and finished.success)
+        return tone_of(self.status, self.success)
 
     @property
     def word(self) -> str:
-        finished = self.state.finished
-        return word_of(self.status, finished is not None and finished.success)
+        return word_of(self.status, self.success)
 
     @property
     def open_calls(self) -> list[Call]:
@@ -119,11 +121,6 @@ class RunPage(RunView):
             return found.guard or ""
         return "a limit was reached" if found.event == "limit" else f"{found.event} error"
 
-    @property
-    def artifacts(self) -> Mapping[str, list[KeptVersion]]:
-        """All versions of each artifact, oldest first."""
-        return self.steps.versions
-
     @cached_property
     def findings(self) -> list[FindingTable]:
         """A table for each validate state and artifact with findings, in order of appearance."""
@@ -139,7 +136,7 @@ class RunPage(RunView):
 
     @cached_property
     def asked(self) -> QuestionForm | None:
-        return question_form(self.engine, self.state, self.artifacts)
+        return question_form(self.engine, self.state, self.steps.versions)
 
     @property
     def asked_elsewhere(self) -> list[OpenQuestion]:
@@ -211,7 +208,9 @@ def _texts_of(page: RunPage) -> dict[str, str]:
     texts = {f"input {one.name}": one.text for one in page.input}
     texts |= {f"result {one.name}": one.text for one in page.result}
     given = {one.name for one in page.result}
-    last = (versions[-1].artifact for name, versions in page.artifacts.items() if name not in given)
+    last = (
+        versions[-1].artifact for name, versions in page.steps.versions.items() if name not in given
+    )
     return texts | {one.name: "\n".join(artifact_lines(one)) for one in last}
 
 

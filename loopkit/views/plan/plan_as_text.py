@@ -1,19 +1,12 @@
-"""A plan as text: the number of calls of a run and their cost, then how that comes about.
-
-Besides: calls and costs of the finished runs of a machine, and their outcomes.
-"""
+"""A plan as text: the number of calls of a run and their cost, then how that comes about."""
 
 from __future__ import annotations
 
 import shlex
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import chain
 
 from loopkit.agents.model.pricing import missing_prices
-from loopkit.engine.state import RunState
-from loopkit.engine.telemetry import usd_without_held
 from loopkit.language.agents import Agent
 from loopkit.language.agents.model import ModelAgent
 from loopkit.language.machine import Machine
@@ -24,7 +17,6 @@ from loopkit.proof.outcomes.table import revisions_in_words
 from loopkit.text import columns, indent_lines, one_line, plural, printable
 from loopkit.views.amounts import LEAST_USD, without_noise
 from loopkit.views.plan.planned import Asking, Plan
-from loopkit.views.steps import Steps
 
 LONGEST_PROMPT = 4_000
 """Characters of a first prompt that are shown."""
@@ -332,34 +324,3 @@ def _legend(plan: Plan) -> Iterator[str]:
     ends = (bounds.runs, bounds.calls, bounds.cost)
     if not all(end.worst.is_exact and (end.best is None or end.best.is_exact) for end in ends):
         yield "- at least, at most: no run may take exactly this"
-
-
-PastRun = tuple[RunState, Steps]
-
-
-def past_of(runs: Iterable[PastRun]) -> list[PastRun] | None:
-    """The finished runs whose agents no scenario played; None without any."""
-    return [run for run in runs if run[0].finished and not run[0].script] or None
-
-
-def past_text(past: Sequence[PastRun], machine: str) -> Iterator[str]:
-    count = len(past)
-    calls = [state.usage.agent_calls for state, _ in past]
-    costs = (usd_without_held(state.usage) for state, _ in past)
-    known = [amount for amount in costs if amount is not None]
-    yield f"In the mean over {plural(count, 'finished run')} of `{machine}` in the journal:"
-    mean = f"  {sum(calls) / count:.2f} calls"
-    if len(known) < count:
-        yield f"{mean}; what they cost is not known of all"
-    else:
-        yield f"{mean}, {usd(sum(known) / count)}; at most {max(calls)}, {usd(max(known))}"
-        by_state: dict[str, float] = defaultdict(float)
-        for step, call in chain.from_iterable(steps.every_call() for _, steps in past):
-            if amount := usd_without_held(call.usage):
-                by_state[step.state] += amount / count
-        for name, amount in by_state.items():
-            yield f"  at {name}: {usd(amount)}"
-    outcomes = Counter(state.finished.outcome for state, _ in past if state.finished)
-    for outcome, number in outcomes.most_common():
-        yield f"  {outcome}: {number / count:.1%}"
-    yield "As they ran then; runs that a scenario played are left out."
