@@ -474,10 +474,6 @@ def has_stalled(earlier: Rounds, now: Report, version: Version, stall: int) -> b
             return True
     if len(earlier) + 1 < stall or blocked_by not in [e.blocked_by for e in earlier]:
         return False
-    # Usually the last set repeats, and then no earlier ones need to be compared.
-    last = [entry.blocked_by for entry in islice(reversed(earlier), stall - 1)]
-    if last.count(blocked_by) == stall - 1:
-        return True
     sets = [blocked_by, *(entry.blocked_by for entry in reversed(earlier))]
     periods = range(1, len(sets) // stall + 1)
     return any(all(map(eq, islice(sets, (stall - 1) * p), islice(sets, p, None))) for p in periods)
