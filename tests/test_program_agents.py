@@ -129,6 +129,20 @@ def test_a_revision_goes_on_in_the_session_and_is_told_only_what_was_found(
     assert "Write." not in second
 
 
+def test_a_program_is_told_the_shape_of_its_answer_once_in_a_session(
+    desk: Desk, stub: Stub
+) -> None:
+    stub.plays(answers("{}"), answers('{"tea": "green tea"}'))
+    desk.play(machine("program: claude, schema: {tea: str}"))
+    first, second = stub.asked("prompt")
+    assert '"tea"' in first.removeprefix("Write.\n\nAnswer with one JSON value")
+    assert "JSON Schema" not in second
+    stub.plays(answers('{"tea": "green tea"}'))
+    told = machine("program: claude, schema: {tea: str}").replace("Write.", "'{{ schema }}'")
+    desk.play(told)
+    assert "Answer with one JSON value" not in stub.asked("prompt")[-1]
+
+
 def test_what_a_session_has_cost_before_is_not_counted_again(desk: Desk, stub: Stub) -> None:
     stub.plays(answers("Tea."), answers("Green tea.", total_usd=0.75))
     assert [reply.usage.cost_usd for reply in desk.play(machine()).of(Replied)] == [0.25, 0.5]

@@ -119,6 +119,12 @@ class Request(Mutable):
     """How many of these calls were in doubt, because the process died."""
 
 
+def asking_for(schema: str) -> str:
+    """What asks for an answer of a shape in the words of a prompt."""
+    told = "Answer with one JSON value that fits this JSON Schema, and with nothing else"
+    return f"{told}:\n{schema}"
+
+
 class Reply(Value, frozen=True):
     """What a call gave; the event `replied` says what each field means that it has as well."""
 

@@ -6,12 +6,13 @@ of a call: the variables that it sees, its reply, and the class of its failure.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from loopkit.agents.port import AgentError, AgentPort, Reply, Request
+from loopkit.agents.port import AgentError, AgentPort, Reply, Request, asking_for
 from loopkit.engine.findings import note
 from loopkit.engine.payloads import SessionUse, TokenUse
 from loopkit.engine.records import MOST_USD, Usage
@@ -71,7 +72,7 @@ class ProgramAgentPort(AgentPort):
                     (*command.argv, *((flag, str(usage)) if flag else ())),
                     cwd=request.folder,
                     env=environment(agent, command.env),
-                    stdin=request.prompt,
+                    stdin=_prompt(request),
                     timeout_s=request.timeout_s,
                     idle_s=agent.idle_timeout,
                     on_output=followed.take,
@@ -159,6 +160,16 @@ class ProgramAgentPort(AgentPort):
             stream=stream,
             session_lost=failed.why in ("context", "session_lost") and bool(request.session),
         )
+
+
+def _prompt(request: Request) -> str:
+    """The prompt, with the shape of the answer unless that, or the session, has it already."""
+    if request.schema is None or request.is_described or request.session:
+        return request.prompt
+    schema = json.dumps(request.schema, indent=2, ensure_ascii=False)
+    if schema in request.prompt:
+        return request.prompt
+    return f"{request.prompt}\n\n{asking_for(schema)}"
 
 
 class _Followed:

@@ -33,7 +33,7 @@ from loopkit.agents.model.reply import (
     takes_schema_too,
     tool_arguments,
 )
-from loopkit.agents.port import AgentError, Message, Reply, Request
+from loopkit.agents.port import AgentError, Message, Reply, Request, asking_for
 from loopkit.engine.payloads import ToolCall
 from loopkit.engine.records import Usage
 from loopkit.language.agents.model import ModelAgent
@@ -236,8 +236,7 @@ def _messages(agent: ModelAgent, request: Request) -> Sequence[Message]:
     is_told = request.is_described or native_schema(agent, request) is not None
     if request.schema is None or is_told:
         return request.messages
-    text = json.dumps(request.schema, ensure_ascii=False)
-    told = f"Answer with one JSON value that fits this JSON Schema, and with nothing else:\n{text}"
+    told = asking_for(json.dumps(request.schema, ensure_ascii=False))
     first, *rest = request.messages
     if first.role != "system":
         return [Message("system", told), *request.messages]
