@@ -322,8 +322,8 @@ class Replay:
 
     def _of_agent(self, run: RunState, state: AgentState) -> Iterator[Option]:
         agent = self.machine.agents[state.agent]
-        tries = agent.retry.attempts + agent.has_one_more_try
-        asked = ((state.agent, run.state, tries),)
+        tries = agent.retry.attempts + agent.has_one_more_try if agent.is_called else 0
+        asked = ((state.agent, run.state, tries),) if agent.is_called else ()
         for data in self._data(agent.schema_):
             facts = {k: v for k, v in (data or {}).items() if isinstance(v, str | int | float)}
             artifact = self._artifact(run, state, data=data, is_data=data is not None)

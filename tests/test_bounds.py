@@ -593,7 +593,7 @@ def test_the_bounds_of_machines_with_many_paths_are_those_of_all_of_them(name: s
     assert replayed(load(path).machine, 1_000_000, 1) == "replayed"
 
 
-def assert_bounded_by_prices(raw: Machine, whole: Bounds, number: int) -> None:
+def assert_bounded_by_the_picture(raw: Machine, whole: Bounds, number: int) -> None:
     """Compare what all configurations say with what is found without a look at each."""
     searched = explore(Analysis.of_machine(raw), price=price, most=1)
     (best, worst), (least, most) = totals(whole), totals(searched)
@@ -616,7 +616,7 @@ def of_batch(start: int, count: int, most: int) -> tuple[Counter[str], Counter[s
         how[way] += 1
         how["with caps that no run fills"] += way == "replayed" and bool(bounds.unclosed)
         if bounds.is_whole:
-            assert_bounded_by_prices(loaded.machine, bounds, number)
+            assert_bounded_by_the_picture(loaded.machine, bounds, number)
     return found, how
 
 

@@ -408,7 +408,10 @@ DATA = loop(
     "{target: failed}",
     top=r"""
 agents:
-  planner: {command: [cat], schema: {title: str, steps: [str]}}
+  planner:
+    command: [cat]
+    schema: {title: str, steps: [str], why: optional str}
+    infeasible: why
 validators:
   named:
     - {command: [test, "{{ plan.title }}", "=", tea], message: "`{{ plan.title }}` is not tea."}
@@ -425,6 +428,7 @@ validators:
         ('A plan:\n```json\n{"title": "soup", "steps": []}\n```\n', 1, "`soup` is not tea."),
         ('{"title": "tea"}', 1, "`steps` is missing"),
         ("No plan.", 1, "the answer is not JSON"),
+        ('{"why": "no tea"}', 4, "`author` declared that it can't be done: no tea"),
     ],
 )
 def test_validate_reads_a_file_as_the_data_that_an_agent_answers_with(

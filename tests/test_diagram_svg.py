@@ -209,7 +209,7 @@ def test_a_line_that_a_run_took_is_drawn_to_its_target(desk: Desk) -> None:
     """Another line to the same state never stands for it."""
     graph = chain(20)
     state = RunState(run="r", state="failed", visits={"s4": 1}, status="finished")
-    state.route = state.route.plus("s4.on_error.fatal")
+    state.route = (*state.route, "s4.on_error.fatal")
     paths = layout(drawing(graph, state)).paths
     (taken,) = [path for path in paths if path.arrow.taken]
     assert taken.has_head

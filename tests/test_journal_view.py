@@ -219,33 +219,6 @@ def test_the_command_serves_before_the_first_run_and_shows_it_when_it_comes() ->
     assert invoke(["cancel", run["run"]]) == 0
 
 
-async def test_streams_go_on_with_the_journal_that_is_there_now() -> None:
-    await write("a", 5)
-    async with (
-        asyncio.timeout(120),
-        served(STATE) as site,
-        watching(site.client, "/api/events?from=0") as everything,
-        watching(site.client, "/api/runs/a/events") as one,
-    ):
-        for events in (everything, one):
-            await anext(events)
-            seen = [await anext(events) for _ in range(7)]
-            assert [message.data["seq"] for message in seen] == list(range(1, 8))
-        shutil.rmtree(STATE)
-        await write("b", 1, ends=True)
-        again = await anext(everything)
-        assert (again.name, again.id) == ("ready", "0")
-        new = [(await anext(everything)).data for _ in range(4)]
-        assert [(event["run"], event["seq"]) for event in new] == [("b", n) for n in (1, 2, 3, 4)]
-        rest = [(message.name, message.data) async for message in one]
-        assert rest == [("ready", {}), ("end", {"run": "a", "is_removed": True})]
-        # Who comes back with a place that the journal has not come to begins at its first event.
-        async with watching(site.client, "/api/events", seen[-1].id) as events:
-            assert (await anext(events)).id == "0"
-            assert (await anext(events)).data["run"] == "b"
-        assert site.said == []
-
-
 async def test_the_stream_of_a_run_that_is_removed_ends_with_a_word() -> None:
     for run in ("a", "b"):
         await write(run, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,7 @@ import pytest
 
 import loopkit
 from loopkit import AnswerRefused, NotRunnable, Result
-from loopkit.cli import terminal
-from loopkit.cli.answer import reply_command
-from loopkit.cli.plan import plan_command
-from loopkit.cli.run import run_command
-from loopkit.cli.runs import runs_command
+from loopkit.cli import invoke
 from loopkit.engine.events import Failed, InDoubt, Intended, Replied, Waiting
 from loopkit.language.load import load
 from loopkit.views.diagram.model import state_texts
@@ -360,18 +355,10 @@ def test_a_function_plays_it_like_any_agent(tmp_path: Path) -> None:
 
 # At the command line
 
-Call = Callable[..., Any]
 
-
-def call(command: Any, *arguments: str) -> int:
+def call(*arguments: str) -> int:
     """The exit code of a command, as `loopkit` gives it."""
-    code = 0
-    try:
-        code = command.main(args=list(arguments), standalone_mode=False) or 0
-    except terminal.Stop as stop:
-        terminal.say(str(stop))
-        code = stop.code
-    return code
+    return invoke([*arguments])
 
 
 @pytest.fixture
@@ -387,45 +374,45 @@ def test_a_run_that_is_over_does_not_take_a_changed_folder_for_the_one_it_had(
 ) -> None:
     (here / "machine.yaml").write_text(FOLDER, encoding="utf-8")
     (here / "src").mkdir()
-    assert call(run_command, "machine.yaml") == 5
+    assert call("run", "machine.yaml") == 5
     told = capsys.readouterr().err
     line = next(line for line in told.splitlines() if "loopkit reply" in line).strip()
     place = told.split("the folder src in ")[1].split(",")[0]
     Path(place, "src/a.txt").write_text("tea\n", encoding="utf-8")
-    assert call(reply_command, line.split()[2]) == 0
+    assert call("reply", line.split()[2]) == 0
     (here / "src/a.txt").write_text("cocoa\n", encoding="utf-8")
-    assert call(reply_command, line.split()[2]) == 2
+    assert call("reply", line.split()[2]) == 2
     assert "has already finished: done" in capsys.readouterr().err
 
 
 def test_the_command_line_leads_from_the_request_to_the_end(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(run_command, "machine.yaml") == 5
+    assert call("run", "machine.yaml") == 5
     told = capsys.readouterr().err
     line = next(line for line in told.splitlines() if "loopkit reply" in line).strip()
     assert "waits for `plan` from outside, attempt 1" in told
     run = line.split()[2]
     assert line == f"loopkit reply {run} FILE"
     (here / "plan.md").write_text("No goals.", encoding="utf-8")
-    assert call(reply_command, run, "plan.md", "--by", "alex") == 5
+    assert call("reply", run, "plan.md", "--by", "alex") == 5
     capsys.readouterr()
-    assert call(runs_command, "show", run) == 0
+    assert call("runs", "show", run) == 0
     shown = capsys.readouterr().out
     assert 'no section "Goal"' in shown
     assert "write `plan`, a text, and deliver it:" in shown
-    assert call(reply_command, run, "plan.md") == 2
+    assert call("reply", run, "plan.md") == 2
     assert "add `--again` to deliver the same" in capsys.readouterr().err
-    assert call(reply_command, run, "gone.md") == 2
+    assert call("reply", run, "gone.md") == 2
     (here / "plan.md").write_text(GOOD, encoding="utf-8")
-    assert call(reply_command, run, "plan.md") == 0
+    assert call("reply", run, "plan.md") == 0
     assert capsys.readouterr().out == GOOD
 
 
 def test_the_plan_and_the_diagram_say_who_is_outside(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(plan_command, "machine.yaml") == 0
+    assert call("plan", "machine.yaml") == 0
     told = capsys.readouterr().out
     assert "from outside" in told
     assert "First prompt of draft:\n  Write a plan." in told
@@ -497,6 +484,6 @@ def test_a_run_is_recorded_as_a_case_that_plays_it(
     run = started(here).run
     deliver(here, run, "No goals.")
     deliver(here, run, GOOD)
-    assert call(runs_command, "record", run, "plan.scenario.yaml") == 0
+    assert call("runs", "record", run, "plan.scenario.yaml") == 0
     assert "does not pass" not in capsys.readouterr().err
     assert "writer:\n        - No goals." in (here / "plan.scenario.yaml").read_text("utf-8")

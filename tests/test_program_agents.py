@@ -332,7 +332,8 @@ def test_a_plan_and_a_run_say_who_pays_and_what_is_started(
     planned = cli(0, "plan", path).out
     assert "author (your login, no key is passed): claude -p " in planned
     assert " --model opus" in planned
-    assert "claude: your login, no key is passed\nrun " in cli(0, "run", path).err
+    assert "program claude is installed" in planned
+    assert cli(0, "run", path).err.startswith("claude: your login, no key is passed\n")
     assert "ok: program claude: agent `author`, your login" in cli(0, "doctor", path).out
 
 

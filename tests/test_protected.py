@@ -144,7 +144,7 @@ def test_a_run_in_which_something_was_undone_can_be_recorded(
     monkeypatch.chdir(work.folder)
     run = work.play(work.write("m.yaml", machine(TAMPER, f"{TAMPER}; echo good > plan")))
     cli(0, "runs", "record", run.state.run, "m.scenario.yaml")
-    assert "check.sh: |\n" in (work.folder / "m.scenario.yaml").read_text()
+    assert "notes:" in (work.folder / "m.scenario.yaml").read_text()
     cli(0, "test", "m.scenario.yaml")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -94,37 +93,9 @@ def test_a_run_keeps_no_events_for_figures_that_its_machine_never_names(desk: De
     assert desk.play(ALERTING, SCRIPT).state.counted is not None
 
 
-def test_counting_goes_on_where_it_was_and_begins_anew_behind_a_step_that_was_given_up(
-    desk: Desk,
-) -> None:
-    taken: list[str] = []
+def test_the_figures_of_a_run_are_those_of_all_its_events(desk: Desk) -> None:
     played = desk.play(ALERTING, SCRIPT)
-    events = [event for event in played.events if event.type in Figures.TAKEN]
-    figures, log = Figures(), tuple[Event, ...]()
-    for at, event in enumerate(events):
-        before, log = log, (*log, event)
-        # Another event in its place, which is then given up.
-        figures = figures.after((*before, events[0])).after(log)
-        taken.append(f"{figures.works} {figures.again}")
-        assert figures.defects == whole(events[: at + 1]).defects
-    assert taken[-1] == f"{whole(events).works} {whole(events).again}"
     assert fold(played.events).figures.phases == whole(played.events).phases
-
-
-def test_figures_that_are_asked_for_after_every_event_of_a_long_run_cost_each_event_once(
-    desk: Desk,
-) -> None:
-    played = desk.play(ALERTING, SCRIPT)
-    types = [event.type for event in played.events]
-    rounds = played.events[: types.index("finished")]
-    figures, log, began_s = Figures(), list[Event](), time.monotonic()
-    for event in rounds * 1000:
-        if event.type in Figures.TAKEN:
-            log.append(event)
-            figures = figures.after(log)
-    # Linear it takes about a second; counting all of 30,000 events anew takes many minutes.
-    assert time.monotonic() - began_s < 20
-    assert figures.works == 4000
 
 
 def whole(events: list[Event]) -> Figures:

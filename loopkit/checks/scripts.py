@@ -32,10 +32,10 @@ _BEFORE = re.compile(r"(\w+=.*|if|then|else|do|while|until|!|exec|time)$")
 
 @of_machine()
 def check_protected(subject: Subject) -> Found:
-    from loopkit.outside.workspace import flaw_of_path  # noqa: PLC0415 - most protect nothing
-
     for name, agent in subject.machine.agents.items():
         for pattern in agent.protected:
+            from loopkit.outside.workspace import flaw_of_path  # noqa: PLC0415 - most have none
+
             flaw = "is not a template" if "{{" in pattern else flaw_of_path(pattern)
             if flaw is not None:
                 message, remedy = f"`{pattern}` {flaw}", "write a pattern such as `tests/**`"

@@ -21,6 +21,7 @@ from loopkit.cli.machine import (
 )
 from loopkit.cli.terminal import echo_wrapped, examples, misuse
 from loopkit.drive.preflight import needs_of
+from loopkit.programs import PROGRAMS
 from loopkit.proof.bounds.configurations import Endless, NotDetermined
 from loopkit.views.plan.plan_as_text import plan_text
 from loopkit.views.plan.planned import ANSWER_TOKENS, plan_of
@@ -73,7 +74,9 @@ def plan_command(
     needs = needs_of(definition, inputs=inputs, folder=folder)
     missing = [f"- {need.line}" for need in needs if need.is_missing]
     place = workspace_line(definition, folder, inputs)
-    echo_wrapped([plan_text(plan, inputs, has_paths=paths), "", place])
+    known = {f"program {program.executable}" for program in PROGRAMS.values()}
+    here = [f"{need.name} is installed" for need in needs if need.name in known and not need.lack]
+    echo_wrapped([plan_text(plan, inputs, has_paths=paths), "", place, *here])
     if missing:
         echo_wrapped(["", "Missing here:", *missing])
     return terminal.OK

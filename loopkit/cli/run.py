@@ -142,8 +142,7 @@ def run_command(
         active = await app.start(loaded, inputs, played, limits)
         recording.run = active.state.run
         if output in ("auto", "plain"):
-            say(workspace_line(loaded.machine, loaded.folder.absolute(), inputs))
-            for line in paid:
+            for line in (*paid, workspace_line(loaded.machine, loaded.folder.absolute(), inputs)):
                 say(line)
         return active
 

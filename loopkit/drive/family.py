@@ -142,6 +142,7 @@ class Family:
         # What the children that have begun and not ended are committed to.
         for child in self._open():
             self._budget.book(await self._active.children.commitment(child.started.child))
+        self._budget.unsaid_s += await self._active.children.lost_time(self._active.state)
         # There may be no time left for this run, or for one above it.
         self._budget.require(Usage())
         # Before any child is driven: nobody works meanwhile.

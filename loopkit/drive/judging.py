@@ -181,7 +181,7 @@ def _due(active: ActiveRun) -> Iterator[_Due]:
             for place, rule in with_places(rules):
                 if not isinstance(rule, CommandRule) or not rule.baseline or place in known:
                     continue
-                guard = expand(parse(rule.guard or "true"), program.named_guards)
+                guard = expand(parse(rule.guard or "true"), program.graph.named_guards)
                 # As far as the input alone decides.
                 if truth(guard.tree, facts) is not False:
                     yield _Due(name, state, validator, place, rule)

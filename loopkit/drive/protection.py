@@ -16,7 +16,7 @@ from loopkit.drive.active import ActiveRun
 from loopkit.drive.isolation import keep_tree, name_some, reading, write
 from loopkit.drive.retries import CallFailed
 from loopkit.engine.events import Protected, Undone
-from loopkit.engine.findings import OF_ARTIFACT, Finding, finding_id
+from loopkit.engine.findings import Finding, note
 from loopkit.engine.state import author_task
 from loopkit.journal.files import STATE_FOLDER
 from loopkit.outside.trees import (
@@ -74,7 +74,8 @@ async def undo_changes(active: ActiveRun) -> tuple[Finding, ...]:
             message = f"protected files are being changed: {name_some(strange.paths)}"
             raise CallFailed("fatal", message, remedy="end the program that does it") from strange
     active.stage(Undone(task=known.task, files=files, tree=kept))
-    return (_finding(files),) if files else ()
+    message = f"changes to protected files were undone: {name_some(files)}"
+    return (note(PROTECTED, message),) if files else ()
 
 
 def _folder(active: ActiveRun, protected: Protected) -> Folder:
@@ -83,14 +84,3 @@ def _folder(active: ActiveRun, protected: Protected) -> Folder:
     if state is not None and state.is_relative_to(root):
         own.append(f"/{state.relative_to(root)}")
     return Folder(root, ignore=tuple(own), only=protected.patterns)
-
-
-def _finding(files: Sequence[str]) -> Finding:
-    return Finding(
-        id=finding_id(OF_ARTIFACT, PROTECTED, "", PROTECTED),
-        message=f"changes to protected files were undone: {name_some(files)}",
-        blocking=False,
-        validator=OF_ARTIFACT,
-        rule=PROTECTED,
-        code=PROTECTED,
-    )

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import groupby, zip_longest
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from loopkit.agents.port import NotRunnable
 from loopkit.document.problems import ProblemsFound
@@ -163,6 +164,12 @@ class StoredRuns:
                 async for inner in self._family(await self.state_of(begun.child), at):
                     yield inner
 
+    async def lost_time(self, state: RunState) -> float:
+        """The seconds of work of open children that a process did not count because of a kill."""
+        inner = [each.run async for _, each in self._family(state) if each is not state]
+        spans = [span for run in inner for span in spans_of(await self.events(run))]
+        return seconds_in(spans, last_counted(await self.events(state.run))) if spans else 0.0
+
 
 def open_children(state: RunState) -> list[Child]:
     """The children of a run that were begun and, as far as it knows, have not ended, in order."""
@@ -243,6 +250,33 @@ def file_if_changed(resolved: str, path: Path | None) -> Path | None:
 
 def note_of_change(file: Path) -> str:
     return f"{file} has changed since this run read it, and the run keeps what it has"
+
+
+Span: TypeAlias = tuple[float, float]
+"""When something began and ended, in Unix seconds."""
+
+
+def spans_of(history: Iterable[Stored]) -> Iterator[Span]:
+    """When each process that drove a run wrote its first and its last record."""
+    for _, group in groupby(history, attrgetter("epoch")):
+        at = [stored.at for stored in group]
+        yield min(at), max(at)
+
+
+def last_counted(history: Iterable[Stored]) -> float:
+    """When a run last recorded time of its own; 0 if it never did."""
+    counted = (s.at for s in history if getattr(s.event, "time_s", 0.0) > 0)
+    return max(counted, default=0.0)
+
+
+def seconds_in(spans: Sequence[Span], since: float) -> float:
+    """The seconds that lie in any of these spans, from `since` on."""
+    seconds, counted_to = 0.0, since
+    for began, ended in sorted(spans):
+        if ended > counted_to:
+            seconds += ended - max(began, counted_to)
+            counted_to = ended
+    return seconds
 
 
 WIDTH = 120

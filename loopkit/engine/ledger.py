@@ -369,9 +369,10 @@ def with_status(
     if not findings:
         return ()
     last = {finding.id for finding in before}
+    found = frozenset[str]().union(*[entry.ids for entry in earlier])
 
     def status_of(finding: Finding) -> Status:
-        known: Status = "regressed" if finding.id in earlier.found else "new"
+        known: Status = "regressed" if finding.id in found else "new"
         return "recurring" if finding.id in last else known
 
     return tuple([replace(finding, status=status_of(finding)) for finding in findings])
@@ -471,12 +472,8 @@ def has_stalled(earlier: Rounds, now: Report, version: Version, stall: int) -> b
         same = (entry for entry in earlier if entry.report.work == version.digest)
         if any(version.is_whole or entry.blocking_ids <= ids for entry in same):
             return True
-    if len(earlier) + 1 < stall or blocked_by not in earlier.blocked:
+    if len(earlier) + 1 < stall or blocked_by not in [e.blocked_by for e in earlier]:
         return False
-    # Usually the last set repeats, and then no earlier ones need to be compared.
-    last = [entry.blocked_by for entry in islice(reversed(earlier), stall - 1)]
-    if last.count(blocked_by) == stall - 1:
-        return True
     sets = [blocked_by, *(entry.blocked_by for entry in reversed(earlier))]
     periods = range(1, len(sets) // stall + 1)
     return any(all(map(eq, islice(sets, (stall - 1) * p), islice(sets, p, None))) for p in periods)

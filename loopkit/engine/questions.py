@@ -94,7 +94,7 @@ class Questions:
         closed, takes_comment, needs_comment = "", False, False
         missed: list[Edge] = []
         for edge in self.program.graph.on(run.state, "done"):
-            guard = self.program.guards.get(edge.id)
+            guard = self.program.graph.guards.get(edge.id)
             holds = True if guard is None else truth(guard.tree, facts)
             if holds is False:
                 continue

@@ -100,7 +100,7 @@ def used_up(program: Program, run: RunState) -> list[str]:
     origin = earliest_origin(program, run, source)
     names = dict[str, None]()
     for edge in program.plans[source].revises:
-        guard = program.guards.get(edge.id)
+        guard = program.graph.guards.get(edge.id)
         holds = guard is None or truth(guard.tree, run.facts.get(source, {}))
         if holds is False or edge.origin not in (None, origin):
             continue

@@ -12,6 +12,7 @@ from itertools import takewhile
 
 from loopkit.engine.findings import OF_JUDGE, OF_SCORE, SAYS_NOTHING, Finding, Report
 from loopkit.engine.payloads import Artifact
+from loopkit.values import NOTHING, Value
 
 Attempt = tuple[tuple[str, int], ...]
 """An author and its attempt number, and those of all states whose artifacts it used."""
@@ -66,44 +67,29 @@ def what_blocks(report: Report) -> tuple[frozenset[str], object]:
     return blocking, blocking if is_identified else object()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rounds:
+class Rounds(Value, frozen=True):
     """The rounds of one validate state, oldest first: the last one of each attempt."""
 
-    by_attempt: dict[Attempt, Round] = dataclasses.field(default_factory=dict)
-    found: frozenset[str] = dataclasses.field(default=frozenset(), compare=False)
-    """The ids of all findings in them."""
-    blocked: frozenset[object] = dataclasses.field(default=frozenset(), compare=False)
-    """By what their reports blocked."""
+    by_attempt: dict[Attempt, Round] = NOTHING
     kept: Rounds | None = None
     """The rounds that were not given up, if some were."""
-
-    @classmethod
-    def of(cls, rounds: Iterable[Round], kept: Rounds | None = None) -> Rounds:
-        by_attempt = {entry.attempt: entry for entry in rounds}
-        found = frozenset[str]().union(*[entry.ids for entry in by_attempt.values()])
-        return cls(by_attempt, found, frozenset(e.blocked_by for e in by_attempt.values()), kept)
 
     def plus(self, entry: Round) -> Rounds:
         """These rounds and one more; judging an attempt again replaces its round."""
         others = self.before(entry.attempt)
-        return Rounds(
-            {**others.by_attempt, entry.attempt: entry},
-            others.found | entry.ids,
-            others.blocked | {entry.blocked_by},
-            None if others.kept is None else others.kept.plus(entry),
-        )
+        kept = None if others.kept is None else others.kept.plus(entry)
+        return Rounds({**others.by_attempt, entry.attempt: entry}, kept)
 
     def before(self, attempt: Attempt) -> Rounds:
         """The rounds of all other attempts."""
         if attempt not in self.by_attempt:
             return self
-        others = (entry for entry in self if entry.attempt != attempt)
-        return Rounds.of(others, None if self.kept is None else self.kept.before(attempt))
+        others = {known: entry for known, entry in self.by_attempt.items() if known != attempt}
+        return Rounds(others, None if self.kept is None else self.kept.before(attempt))
 
     def back_to(self, line: Iterable[Round]) -> Rounds:
         """These rounds with all but `line` given up."""
-        return dataclasses.replace(self, kept=Rounds.of(line))
+        return self.replace(kept=Rounds({entry.attempt: entry for entry in line}))
 
     @property
     def line(self) -> Rounds:

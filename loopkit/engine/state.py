@@ -249,8 +249,6 @@ class RunState(Mutable):
     usage: Usage = Usage()
     counted: tuple[Event, ...] | None = ()
     """The events that its figures need; None if its machine never asks for figures."""
-    counting: Figures | None = None
-    """The figures computed so far, once somebody has asked for them."""
     alerted: Alerted | None = None
     limits: Mapping[str, Any] = NOTHING
     """Limits that were raised since the start."""
@@ -263,9 +261,11 @@ class RunState(Mutable):
 
     @property
     def figures(self) -> Figures:
-        """The figures of its defects; not to be changed."""
+        """The figures of its defects, counted anew."""
         assert self.counted is not None
-        self.counting = figures = (self.counting or Figures()).after(self.counted)
+        figures = Figures()
+        for event in self.counted:
+            figures.take(event)
         return figures
 
     @property

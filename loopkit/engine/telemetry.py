@@ -1,15 +1,14 @@
 """The figures of a run's defects: where each was made, found and corrected, and what that cost.
 
 They are a fold over the run's events that never looks back, and takes all of them or only those of
-`Figures.TAKEN` with the same result. A run keeps these events, and its figures go on from where
-they were last: a machine that never asks for them pays nothing, and one that asks in every round
-pays for each event once.
+`Figures.TAKEN` with the same result. A run keeps these events, unless its machine never asks for
+figures.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -96,28 +95,6 @@ class Figures:
         self._answer: tuple[HumanAnswer, float] | None = None
         """A person's answer whose edge is not known yet, and its time."""
         self.overrides: list[Override] = []
-        self._count = 0
-        """How many events it has, the last of which is `_end`."""
-        self._end: Event | None = None
-
-    def after(self, events: Sequence[Event]) -> Figures:
-        """The figures of all these: gone on with where they begin with what it has."""
-        figures, count = self, self._count
-        # A step may be discarded after it had been counted, because a template failed.
-        if count > len(events) or (count and events[count - 1] is not self._end):
-            figures, count = Figures(), 0
-        for place in range(count, len(events)):
-            figures.take(events[place])
-        figures._count = len(events)
-        figures._end = events[-1] if events else None
-        return figures
-
-    def __eq__(self, other: object) -> bool:
-        # The events determine them.
-        return isinstance(other, Figures)
-
-    def __hash__(self) -> int:
-        return 0
 
     def take(self, event: Event, at: float = 0.0) -> None:
         """Count the next event, which was stored at the Unix time `at`."""

@@ -192,7 +192,7 @@ class Flow:
             gained |= {("artifact", self._artifact(name)), *whole}
         if state.judges is not None:
             gained |= {("report", name), ANY_REPORT}
-            guard = self._graph.guard_of(edge)
+            guard = self._graph.guards.get(edge.id)
             # A guard that can't be parsed promises nothing.
             if guard is not None and truth(guard.tree, FAULTY) is False:
                 authors = self._graph.artifacts.get(state.judges, ())

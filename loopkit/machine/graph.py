@@ -76,16 +76,18 @@ class Graph:
         """The edges that an event can take out of a state, in their order."""
         return self._by_event.get((state, event), ())
 
-    def guard_of(self, edge: Edge) -> Guard | None:
-        """The whole guard of an edge; None where it has none, or one that the checks report."""
-        if edge.guard is None:
-            return None
-        with suppress(GuardError):
-            return expand(parse_guard(edge.guard), self._named_guards)
-        return None
+    @cached_property
+    def guards(self) -> dict[str, Guard]:
+        """The whole guards of edges, by the ids of these, without those that the checks report."""
+        whole: dict[str, Guard] = {}
+        for edge in self.edges:
+            with suppress(GuardError):
+                if edge.guard is not None:
+                    whole[edge.id] = expand(parse_guard(edge.guard), self.named_guards)
+        return whole
 
     @cached_property
-    def _named_guards(self) -> dict[str, Guard]:
+    def named_guards(self) -> dict[str, Guard]:
         return readable(self.machine.guards)
 
     @cached_property
@@ -464,7 +466,8 @@ class Junctions:
         """Whether a state is a junction: it has edges to origins, or a guard reads `came_from`."""
         if not self._graph.states[name].knows_before:
             return False
-        guarded = [(edge, self._graph.guard_of(edge)) for edge in self._graph.on(name, "done")]
+        guards = self._graph.guards
+        guarded = [(edge, guards.get(edge.id)) for edge in self._graph.on(name, "done")]
         return any(edge.origin or (guard and CAME_FROM in guard.names) for edge, guard in guarded)
 
     def state_of(self, node: str) -> str:
@@ -534,7 +537,7 @@ class Junctions:
         return {name: tuple(map(self._exit, outgoing[name])) for name in self._split}
 
     def _exit(self, edge: Edge) -> Exit:
-        guard = self._graph.guard_of(edge) if edge.event == "done" else None
+        guard = self._graph.guards.get(edge.id) if edge.event == "done" else None
         parts = () if guard is None else tuple(_parts(guard.tree))
         named = (value for fact, value in filter(None, map(equality, parts)) if fact == CAME_FROM)
         return Exit(edge, guard, {ast.dump(part): part for part in parts}, next(named, None))

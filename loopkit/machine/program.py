@@ -19,7 +19,7 @@ from loopkit.language.datatypes.datatype import DataType, facts_of
 from loopkit.language.datatypes.notation import parse_fields, parse_record
 from loopkit.language.facts import CAME_FROM, Severities, rows_named
 from loopkit.language.guard.evaluate import compile_guard
-from loopkit.language.guard.grammar import Guard, expand
+from loopkit.language.guard.grammar import expand
 from loopkit.language.guard.grammar import parse as parse_guard
 from loopkit.language.inclusion import digest_of
 from loopkit.language.json_schema import as_only_field
@@ -68,7 +68,7 @@ class Program:
         self.graph = Graph(machine)
         declared = ((name, getattr(machine.limits, name)) for name in AMOUNTS)
         self.limits: dict[str, Any] = {n: most for n, most in declared if most is not None}
-        self.plans = {name: plan_of(self.graph, name, self.guards) for name in machine.states}
+        self.plans = {name: plan_of(self.graph, name) for name in machine.states}
 
     @cached_property
     def is_counted(self) -> bool:
@@ -96,20 +96,8 @@ class Program:
         }
 
     @cached_property
-    def named_guards(self) -> dict[str, Guard]:
-        return {name: parse_guard(text) for name, text in self.machine.guards.items()}
-
-    @cached_property
-    def guards(self) -> dict[str, Guard]:
-        return {
-            e.id: expand(parse_guard(e.guard), self.named_guards)
-            for e in self.graph.edges
-            if e.guard is not None
-        }
-
-    @cached_property
     def guard_names(self) -> dict[str, frozenset[str]]:
-        return {edge: guard.names for edge, guard in self.guards.items()}
+        return {edge: guard.names for edge, guard in self.graph.guards.items()}
 
     @cached_property
     def report_items(self) -> ReportItems | None:
@@ -140,13 +128,13 @@ class Program:
 
     def predicate(self, text: str) -> Predicate:
         """The compiled guard of a text that is not on an edge."""
-        return compile_guard(expand(parse_guard(text), self.named_guards))
+        return compile_guard(expand(parse_guard(text), self.graph.named_guards))
 
     def rule_facts(self, inputs: Mapping[str, Any], attempt: int) -> dict[str, object]:
         """What the guards of rules read: the input, the attempt, and named guards over these."""
         facts = {**facts_of(inputs, self.input_type, "input."), "attempt": attempt}
-        for name, guard in self.named_guards.items():
-            known = expand(guard, self.named_guards)
+        for name, guard in self.graph.named_guards.items():
+            known = expand(guard, self.graph.named_guards)
             if known.names <= facts.keys():
                 facts[name] = compile_guard(known)(facts)
         return facts
@@ -312,9 +300,8 @@ class StatePlan(Value, frozen=True):
 NO_WAYS = Ways()
 
 
-def plan_of(graph: Graph, name: str, guards: Mapping[str, Guard]) -> StatePlan:
-    """The plan of a state; `guards` are by the ids of edges."""
-    edges = graph.outgoing[name]
+def plan_of(graph: Graph, name: str) -> StatePlan:
+    edges, guards = graph.outgoing[name], graph.guards
     judging = graph.judges.get(name)
 
     def names(some: tuple[Edge, ...]) -> Iterator[str]:

@@ -62,8 +62,8 @@ class Bracket:
     def worst(self, measure: Measure, ends: Collection[str] | None = None) -> Extreme:
         """The most that any path takes, without a path."""
         aim = Aim(measure, is_worst=True)
-        heaviest = _Heaviest(self._explorer.plans.variables, self._moves(), aim)
-        return UNKNOWN.replace(total=min(heaviest.by_paths(self._start), heaviest.by_visits()))
+        heaviest = _Heaviest(self._explorer.plans.variables, self._moves(), aim, self._start)
+        return UNKNOWN.replace(total=min(heaviest.by_paths(), heaviest.by_visits()))
 
     def best(self, measure: Measure, ends: Collection[str]) -> Extreme | None:
         return least_of(self._explorer.anew(), self._moves(), measure, ends, MOST_SEARCHED)
@@ -119,11 +119,16 @@ class _Heaviest:
     """
 
     def __init__(
-        self, variables: Variables, plans: Iterable[tuple[str, Sequence[Move]]], aim: Aim
+        self,
+        variables: Variables,
+        plans: Iterable[tuple[str, Sequence[Move]]],
+        aim: Aim,
+        start: str,
     ) -> None:
         """`plans` has all moves that runs can take, and may have more."""
         graph = variables.graph
         junctions = graph.junctions
+        self._start = start
         self._to = junctions.to
         self._ending: dict[str, Number] = dict.fromkeys(graph.states, 0)
         """By state, the heaviest move with which a run is suspended there."""
@@ -135,7 +140,7 @@ class _Heaviest:
                     self._ending[name] = max(weight, self._ending[name])
                 else:
                     heaviest[move.edge] = max(weight, heaviest.get(move.edge, 0))
-        used = {*chain.from_iterable(map(junctions.nodes_of, graph.states))}
+        used = {start, *chain.from_iterable(map(junctions.nodes_of, graph.states))}
         self._nodes = {
             node: [(edge, heaviest[edge]) for edge in junctions.ways[node] if edge in heaviest]
             for node in graph.nodes_last_first
@@ -148,10 +153,10 @@ class _Heaviest:
         self._caps[ONCE] = 1
         self._spending = [edge for edge in heaviest if not edge.forward]
 
-    def by_paths(self, start: str) -> Number:
+    def by_paths(self) -> Number:
         """The heaviest forward path, and those after all edges that may be taken."""
         longest = self._longest()
-        return longest[start] + self._most({e: longest[self._to(e)] for e in self._spending})
+        return longest[self._start] + self._most({e: longest[self._to(e)] for e in self._spending})
 
     def by_visits(self) -> Number:
         """One visit of each node, and another one of all that lie between the ends of an edge."""

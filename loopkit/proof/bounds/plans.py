@@ -5,8 +5,9 @@ A configuration holds a tuple of the values of all that its state, or a state ah
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from operator import itemgetter
 
 from loopkit.machine.edges import Edge
 from loopkit.proof.bounds.moves import (
@@ -30,7 +31,7 @@ from loopkit.values import Value
 Held = tuple[object, ...]
 
 
-class Change(NamedTuple):
+class Change(Value, frozen=True, dict=True):
     """The effect of a move: each value is held already, is one more than one held, or is new."""
 
     target: str = ""
@@ -44,8 +45,13 @@ class Change(NamedTuple):
 
     def after(self, held: Held) -> Held:
         spent: list[int] = [held[at] + 1 for at in self.spends]  # type: ignore[operator]
-        values = (*held, *spent, *self.comes)
-        return tuple([values[at] for at in self.order])
+        return self._pick((*held, *spent, *self.comes))
+
+    @cached_property
+    def _pick(self) -> Callable[[Held], Held]:
+        if len(self.order) > 1:
+            return itemgetter(*self.order)
+        return lambda values: tuple([values[at] for at in self.order])
 
 
 class Plan(Value, frozen=True):
@@ -179,9 +185,10 @@ def live(variables: Variables) -> Mapping[str, Mapping[Variable, None]]:
     before = -1
     while before != (before := sum(map(len, later.values()))):
         for edge in reversed(variables.graph.edges):
+            found = later[edge.source]
             # Each report replaces FOUND, so nothing reads the previous value behind a judge.
-            is_passed = edge.source not in judges or edge.event == "limit"
-            for variable in later[edge.target]:
-                if is_passed or variable != FOUND:
-                    later[edge.source][variable] = None
+            is_replaced = edge.source in judges and edge.event != "limit" and FOUND not in found
+            found |= later[edge.target]
+            if is_replaced:
+                found.pop(FOUND, None)
     return later

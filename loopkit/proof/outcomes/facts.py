@@ -17,6 +17,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from functools import cached_property
 from itertools import chain, islice, product
 from math import ceil, floor, inf
 from typing import Literal
@@ -307,7 +308,7 @@ AUTHOR = "author "
 """The author of the judged artifact, if it decides the origin of a finding."""
 
 
-class Source(Value, frozen=True):
+class Source(Value, frozen=True, dict=True):
     """The findings that one rule can make."""
 
     codes: frozenset[str] | None
@@ -321,6 +322,11 @@ class Source(Value, frozen=True):
     """The possible earliest origins of its findings, if the machine has origins."""
     latest: int = -1
     """The place of the latest of them in the order of the origins."""
+
+    @cached_property
+    def mild(self) -> Source:
+        """The same findings, where none of them blocks."""
+        return self.replace(blocks=False)
 
 
 class Panel:
@@ -418,7 +424,7 @@ class Panel:
         if any(s.blocks and not _is_silent(s, row) for _, s in fixed) and _may_be(blocked, row):
             yield "blocked"
         judges = [(rule, source) for rule, source in rules if rule.asks is not None]
-        mild = [(rule, source.replace(blocks=False)) for rule, source in fixed]
+        mild = [(rule, source.mild) for rule, source in fixed]
         if _may_be([*mild, *judges], row):
             yield "judged"
 
@@ -434,7 +440,7 @@ class Panel:
         return _may_be([(r, source) for r, source in self._mild(row) if r.is_always_asked], row)
 
     def _mild(self, row: Row) -> list[tuple[Rule, Source]]:
-        return [(rule, source.replace(blocks=False)) for rule, source in self._applying(row)]
+        return [(rule, source.mild) for rule, source in self._applying(row)]
 
     def _is_let_through(self, verdict: str, row: Row) -> bool:
         if verdict in UNANSWERED and verdict not in self._named:
@@ -489,7 +495,7 @@ class Panel:
         return [
             (rule, source)
             if source.latest > place or origin in source.origins
-            else (rule, source.replace(blocks=False))
+            else (rule, source.mild)
             for rule, source in rules
         ]
 

@@ -16,7 +16,6 @@ from functools import cache, cached_property
 from heapq import merge
 from itertools import chain, pairwise
 from math import floor, inf
-from typing import Any
 
 from loopkit.language.datatypes.datatype import DataType, single_values, value_at
 from loopkit.language.datatypes.notation import parse_record
@@ -190,10 +189,7 @@ class Table(Value, frozen=True, dict=True):
     @cached_property
     def _is_full(self) -> ast.expr:
         """The condition that no transition back is open."""
-        origins: dict[tuple[str, ...], set[str | None]] = {}
-        for exit_ in self._back:
-            origins.setdefault(exit_.edge.counters, set()).add(exit_.edge.origin)
-        return _all(_are_closed(*alike) for alike in origins.items())
+        return _all(_not(_all(_opening(exit_.edge))) for exit_ in self._back)
 
     def _asked(self, row: Row) -> Iterator[ast.expr]:
         """The conditions that a row has to decide, up to an exit that is surely taken."""
@@ -224,17 +220,11 @@ class Table(Value, frozen=True, dict=True):
         return False
 
 
-def _are_closed(counters: Sequence[str], origins: Collection[str | None]) -> ast.expr:
-    """The condition that exits of these counters have no room, or that each is for an origin and
-    none for the earliest one."""
-    has_none = _not(_have_room(counters))
-    if None in origins:
-        return has_none
-    # A set, which no guard can write, so that hundreds of origins are one look.
-    known: Any = frozenset(origins)
-    is_one = ast.Compare(ast.Name(ORIGIN, ast.Load()), [ast.In()], [ast.Constant(known)])
-    is_other = _all([_not(_is_origin(None)), _not(is_one)])
-    return ast.BoolOp(ast.Or(), [has_none, is_other])
+def _opening(edge: Edge) -> Iterator[ast.expr]:
+    """The conditions that an edge back has room, and is for the earliest origin if there is one."""
+    yield _have_room(edge.counters)
+    if edge.origin is not None:
+        yield ast.BoolOp(ast.Or(), [_is_origin(None), _is_origin(edge.origin)])
 
 
 def _have_room(counters: Sequence[str]) -> ast.expr:
