@@ -91,9 +91,11 @@ class ProgramAgent(CalledAgent):
 
     @model_validator(mode="after")
     def _obeys_what_it_is_asked(self) -> Self:
-        for key in self.model_fields_set & self.known.lacks.keys():
+        for key, remedy in self.known.lacks.items():
+            if getattr(self, key) == type(self).model_fields[key].default:
+                continue
             message = f"`{self.program}` has no way to obey `{key}`"
-            raise fault("program-lacks", message, (key,), help=self.known.lacks[key])
+            raise fault("program-lacks", message, (key,), help=remedy)
         if self.auth == "login" and (named := [name for name in self.env if name in self.keys]):
             message = f"`{named[0]}` bills a key, and with `auth: login` no key is passed"
             raise fault("no-effect", message, help="write `auth: key`, or remove it")
