@@ -34,7 +34,6 @@ MADERS = {
     "mistake",
     "GuardProblem",
     "TemplateError",
-    "Refusal",
     "fault",
     "_problem",
     "problem",

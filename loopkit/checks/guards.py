@@ -1,8 +1,8 @@
 """Checks of guards and of conditions on data: their syntax, names and types.
 
-The codes are those of the guard language and `unknown-field`; `unknown-name` gets its remedy here,
-which says where the name is known or what to write instead. What only code computes gets the rule
-that says it.
+The codes are those of the guard language and, for what rules read of data, `unknown-field`.
+`unknown-name` gets its remedy here, which says where the name is known or what to write instead.
+What only code computes gets the rule that says it.
 """
 
 from __future__ import annotations
