@@ -133,7 +133,7 @@ class ProgramAgentPort(AgentPort):
         if self._has_warned or version is None or _is_within(version, first, last):
             return ""
         self._has_warned = True
-        tried = f"versions {first} to {last} were tried"
+        tried = f"only {first} was tried" if first == last else f"{first} to {last} were tried"
         return f"`{known.name}` is version {version}, and {tried}: what it prints may be misread"
 
     def _error(self, reading: Reading, request: Request, stream: str) -> AgentError:

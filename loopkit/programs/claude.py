@@ -72,7 +72,7 @@ CLAUDE = Program(
     key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     passed=("CLAUDE_CONFIG_DIR",),
     sign_in="claude auth login",
-    tested=("2.1.332", "2.1.332"),
+    tested=("2.1", "2.1"),
     command=_command,
     reader=ClaudeReader,
 )

@@ -44,7 +44,7 @@ QWEN = Program(
     key_variables=("OPENAI_API_KEY", "DASHSCOPE_API_KEY", "BAILIAN_CODING_PLAN_API_KEY"),
     passed=("QWEN_HOME",),
     sign_in="qwen",
-    tested=("0.5.0", "0.24.4"),
+    tested=("0.5", "0.24"),
     command=_command,
     reader=QwenReader,
 )
