@@ -217,23 +217,3 @@ def test_the_command_serves_before_the_first_run_and_shows_it_when_it_comes() ->
         assert run["status"] == "waiting"
         assert client.post(f"/api/runs/{run['run']}/cancel", json={}).status_code == 403
     assert invoke(["cancel", run["run"]]) == 0
-
-
-async def test_the_stream_of_a_run_that_is_removed_ends_with_a_word() -> None:
-    for run in ("a", "b"):
-        await write(run, 1)
-    async with (
-        asyncio.timeout(120),
-        served(STATE) as site,
-        watching(site.client, "/api/runs/a/events") as events,
-    ):
-        assert [(await anext(events)).name for _ in range(4)] == ["ready", "", "", ""]
-        await asyncio.to_thread(invoke, ["runs", "rm", "a"])
-        last = [message async for message in events]
-        assert [(one.name, one.data) for one in last] == [("end", {"run": "a", "is_removed": True})]
-        gone = await site.client.get(
-            "/api/runs/a/events",
-            headers={"Accept": "text/event-stream", "Last-Event-ID": last[0].id},
-        )
-        assert gone.status_code == 404
-        assert site.site.follower.followers == 0
