@@ -22,6 +22,7 @@ import pytest
 
 from loopkit.cli import invoke
 from loopkit.engine.events import Acted, Decided, Failed, InDoubt, Replied, Suspended, Worked
+from loopkit.programs import PROGRAMS
 from tests.machines import loop
 from tests.recording import taped_same
 from tests.support import CommandLine, Desk, console_lines, scenario
@@ -354,6 +355,18 @@ def test_a_scenario_plays_a_program_without_any(desk: Desk) -> None:
     script = scenario(agents={"author": ["Tea.", "Green tea."]})
     played = desk.play(machine("program: gemini"), script)
     assert played.outcome == "accepted"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_stored_run_of_any_program_is_read_again(
+    name: str, desk: Desk, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(desk.folder)
+    path = str(desk.write("machine.yaml", machine(f"program: {name}, config: user")))
+    script = str(desk.write("script.yaml", scenario(agents={"author": ["Green tea."]})))
+    told = cli(0, "run", path, "--script", script).err
+    [run] = re.findall("^run (.+)$", told, re.MULTILINE)
+    assert "accepted" in cli(0, "runs", "show", run).out
 
 
 def test_a_run_with_programs_is_recorded_as_a_case_that_plays_it(desk: Desk, stub: Stub) -> None:

@@ -91,7 +91,10 @@ class ProgramAgent(CalledAgent):
 
     @model_validator(mode="after")
     def _obeys_what_it_is_asked(self) -> Self:
-        for key in self.model_fields_set & self.known.lacks.keys():
+        for key in self.known.lacks:
+            # A stored definition has every key, also those that nobody wrote.
+            if getattr(self, key) == type(self).model_fields[key].default:
+                continue
             message = f"`{self.program}` has no way to obey `{key}`"
             raise fault("program-lacks", message, (key,), help=self.known.lacks[key])
         if self.auth == "login" and (named := [name for name in self.env if name in self.keys]):
