@@ -315,6 +315,12 @@ def test_a_key_reaches_a_program_only_where_the_machine_says_that_it_pays(
     assert seen == {"OTHER", "https_proxy", "SSL_CERT_FILE"} | keys
 
 
+@pytest.mark.parametrize(("auth", "codes"), [("login", ["no-effect"]), ("key", [])])
+def test_a_key_under_env_contradicts_a_login(desk: Desk, auth: str, codes: list[str]) -> None:
+    found = desk.problems(machine(f"program: claude, auth: {auth}, env: [ANTHROPIC_API_KEY]"))
+    assert [one.code for one in found] == codes
+
+
 def test_a_withheld_key_is_named_where_nobody_has_signed_in(
     desk: Desk, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
