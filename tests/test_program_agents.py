@@ -321,6 +321,18 @@ def test_a_key_under_env_contradicts_a_login(desk: Desk, auth: str, codes: list[
     assert [one.code for one in found] == codes
 
 
+def test_a_program_sees_the_proxy_and_its_own_configuration(
+    desk: Desk, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTPS_PROXY", "no_proxy", "NODE_EXTRA_CA_CERTS", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.setenv(name, "/passed")
+    monkeypatch.setenv("QWEN_HOME", "/withheld")
+    stub.plays(answers("Green tea."))
+    desk.play(machine())
+    [env] = stub.asked("env")
+    assert (env.count("=/passed"), "/withheld" in env) == (4, False)
+
+
 def test_a_withheld_key_is_named_where_nobody_has_signed_in(
     desk: Desk, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
