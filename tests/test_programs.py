@@ -224,3 +224,13 @@ def test_who_only_reads_is_refused_every_tool_that_writes() -> None:
     assert refused == {"Edit", "Write", "NotebookEdit", "Bash"}
     rules = PROGRAMS["opencode"].command(reads, None).env["OPENCODE_PERMISSION"]
     assert json.loads(rules) == {"bash": "deny", "edit": "deny"}
+
+
+def test_a_quota_whose_moment_is_in_a_record_of_its_own_has_its_wait() -> None:
+    rejected = {"status": "rejected", "resetsAt": int(NOW.timestamp() + HOUR)}
+    limit = {"type": "rate_limit_event", "rate_limit_info": rejected}
+    last = {"type": "result", "is_error": True, "result": "You've hit your limit"}
+    last |= {"api_error": "usage_limit_reached"}
+    failed = read("claude", f"{json.dumps(limit)}\n{json.dumps(last)}").failed
+    assert failed
+    assert (failed.why, failed.retry_after_s) == ("quota", HOUR)
