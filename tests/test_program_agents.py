@@ -97,7 +97,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stub:
     home = tmp_path / "home"
     for name in ("bin", "plays", "calls"):
         (home / name).mkdir(parents=True)
-    for name in ("claude", "qwen"):
+    for name in ("claude", "copilot", "qwen"):
         (home / "bin" / name).write_text(SCRIPT, encoding="utf-8")
         (home / "bin" / name).chmod(0o755)
     monkeypatch.setenv("HOME", str(home))
@@ -143,6 +143,14 @@ def test_tokens_that_are_counted_for_a_session_are_paid_by_the_price_of_each_cal
     played = desk.play(machine("program: qwen, price: {input: 1000, output: 10000}"))
     assert [reply.usage.tokens for reply in played.of(Replied)] == [110, 220]
     assert [reply.usage.cost_usd for reply in played.of(Replied)] == [0.2, 0.4]
+
+
+def test_tokens_that_a_program_writes_to_a_file_are_counted(desk: Desk, stub: Stub) -> None:
+    said = {"type": "assistant.message", "data": {"content": "Green tea."}}
+    used = {"modelMetrics": {"m": {"usage": {"inputTokens": 70, "outputTokens": 7}}}}
+    writes = f'for last; do :; done; echo {shlex.quote(json.dumps(used))} > "$last"'
+    stub.plays(printed(said, {"type": "result", "exitCode": 0}, then=writes))
+    assert [one.usage.tokens for one in desk.play(machine("program: copilot")).of(Replied)] == [77]
 
 
 def test_what_a_program_does_is_stored_and_printed_before_its_answer(
