@@ -22,6 +22,7 @@ import pytest
 
 from loopkit.cli import invoke
 from loopkit.engine.events import Acted, Decided, Failed, InDoubt, Replied, Suspended, Worked
+from loopkit.programs import PROGRAMS
 from tests.machines import loop
 from tests.recording import taped_same
 from tests.support import CommandLine, Desk, console_lines, scenario
@@ -96,7 +97,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stub:
     home = tmp_path / "home"
     for name in ("bin", "plays", "calls"):
         (home / name).mkdir(parents=True)
-    for name in ("claude", "qwen"):
+    for name in ("claude", "copilot", "qwen"):
         (home / "bin" / name).write_text(SCRIPT, encoding="utf-8")
         (home / "bin" / name).chmod(0o755)
     monkeypatch.setenv("HOME", str(home))
@@ -156,6 +157,14 @@ def test_tokens_that_are_counted_for_a_session_are_paid_by_the_price_of_each_cal
     played = desk.play(machine("program: qwen, price: {input: 1000, output: 10000}"))
     assert [reply.usage.tokens for reply in played.of(Replied)] == [110, 220]
     assert [reply.usage.cost_usd for reply in played.of(Replied)] == [0.2, 0.4]
+
+
+def test_tokens_that_a_program_writes_to_a_file_are_counted(desk: Desk, stub: Stub) -> None:
+    said = {"type": "assistant.message", "data": {"content": "Green tea."}}
+    used = {"modelMetrics": {"m": {"usage": {"inputTokens": 70, "outputTokens": 7}}}}
+    writes = f'for last; do :; done; echo {shlex.quote(json.dumps(used))} > "$last"'
+    stub.plays(printed(said, {"type": "result", "exitCode": 0}, then=writes))
+    assert [one.usage.tokens for one in desk.play(machine("program: copilot")).of(Replied)] == [77]
 
 
 def test_what_a_program_does_is_stored_and_printed_before_its_answer(
@@ -328,6 +337,24 @@ def test_a_key_reaches_a_program_only_where_the_machine_says_that_it_pays(
     assert seen == {"OTHER", "https_proxy", "SSL_CERT_FILE"} | keys
 
 
+@pytest.mark.parametrize(("auth", "codes"), [("login", ["no-effect"]), ("key", [])])
+def test_a_key_under_env_contradicts_a_login(desk: Desk, auth: str, codes: list[str]) -> None:
+    found = desk.problems(machine(f"program: claude, auth: {auth}, env: [ANTHROPIC_API_KEY]"))
+    assert [one.code for one in found] == codes
+
+
+def test_a_program_sees_the_proxy_and_its_own_configuration(
+    desk: Desk, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTPS_PROXY", "no_proxy", "NODE_EXTRA_CA_CERTS", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.setenv(name, "/passed")
+    monkeypatch.setenv("QWEN_HOME", "/withheld")
+    stub.plays(answers("Green tea."))
+    desk.play(machine())
+    [env] = stub.asked("env")
+    assert (env.count("=/passed"), "/withheld" in env) == (4, False)
+
+
 def test_a_withheld_key_is_named_where_nobody_has_signed_in(
     desk: Desk, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,6 +395,18 @@ def test_a_scenario_plays_a_program_without_any(desk: Desk) -> None:
     script = scenario(agents={"author": ["Tea.", "Green tea."]})
     played = desk.play(machine("program: gemini"), script)
     assert played.outcome == "accepted"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_stored_run_of_any_program_is_read_again(
+    name: str, desk: Desk, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(desk.folder)
+    path = str(desk.write("machine.yaml", machine(f"program: {name}, config: user")))
+    script = str(desk.write("script.yaml", scenario(agents={"author": ["Green tea."]})))
+    told = cli(0, "run", path, "--script", script).err
+    [run] = re.findall("^run (.+)$", told, re.MULTILINE)
+    assert "accepted" in cli(0, "runs", "show", run).out
 
 
 def test_a_run_with_programs_is_recorded_as_a_case_that_plays_it(desk: Desk, stub: Stub) -> None:

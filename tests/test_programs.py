@@ -207,3 +207,30 @@ def test_what_nobody_asked_for_is_not_allowed(name: str) -> None:
         assert argv[0] == program.executable
         assert "session-1" in " ".join(argv)
     assert not {*program.key_variables} & {*program.passed}
+
+
+def test_what_a_preset_switches_off_stays_off() -> None:
+    own = Options(base_url="http://localhost:1/v1")
+    assert PROGRAMS["claude"].command(own, None).env["CLAUDE_CODE_MAX_RETRIES"] == "0"
+    codex = PROGRAMS["codex"].command(own, None).argv
+    assert "model_providers.loopkit.request_max_retries=0" in codex
+    assert "model_providers.loopkit.stream_max_retries=0" in codex
+
+
+def test_who_only_reads_is_refused_every_tool_that_writes() -> None:
+    reads = Options(permissions="read")
+    argv = PROGRAMS["claude"].command(reads, None).argv
+    refused = {*argv[argv.index("--disallowedTools") + 1 :]}
+    assert refused == {"Edit", "Write", "NotebookEdit", "Bash"}
+    rules = PROGRAMS["opencode"].command(reads, None).env["OPENCODE_PERMISSION"]
+    assert json.loads(rules) == {"bash": "deny", "edit": "deny"}
+
+
+def test_a_quota_whose_moment_is_in_a_record_of_its_own_has_its_wait() -> None:
+    rejected = {"status": "rejected", "resetsAt": int(NOW.timestamp() + HOUR)}
+    limit = {"type": "rate_limit_event", "rate_limit_info": rejected}
+    last = {"type": "result", "is_error": True, "result": "You've hit your limit"}
+    last |= {"api_error": "usage_limit_reached"}
+    failed = read("claude", f"{json.dumps(limit)}\n{json.dumps(last)}").failed
+    assert failed
+    assert (failed.why, failed.retry_after_s) == ("quota", HOUR)

@@ -190,6 +190,15 @@ def test_a_pattern_that_means_nothing_there_is_an_error(desk: Desk, pattern: str
     assert problem.code == ("string-too-short" if pattern == "''" else "bad-path")
 
 
+def test_protect_of_an_agent_that_only_judges_is_told_to_have_no_effect(desk: Desk) -> None:
+    judge = "judge: {program: codex, protect: [check.sh]}"
+    text = machine("true").replace("agents: {", f"agents: {{{judge}, ")
+    text = text.replace("{command: [sh, check.sh]}", "{judge: judge, prompt: Good?}")
+    [problem] = [one for one in desk.problems(text) if one.code == "no-effect"]
+    assert (problem.path, "`judge`" in problem.message) == ("agents.judge.protect", True)
+    assert "no-effect" not in [one.code for one in desk.problems(machine("true"))]
+
+
 AGENT = """cat > .prompt; n=1; until mkdir .call_$n 2>/dev/null; do n=$((n + 1)); done
 touch call_$n; echo 'exit 0' > check.sh; mkdir -p tests; echo $n > tests/new_$n
 if [ -e kill_at ] && [ $n = $(cat kill_at) ]; then kill -9 $PPID; exit 1; fi

@@ -1,4 +1,4 @@
-"""Checks of the files that judge: `author-edits-its-check`; and `bad-path`.
+"""Checks of the files that judge: `author-edits-its-check`, `bad-path`, `no-effect`.
 
 Only a file that a command names is looked at, not what a program finds for itself, such as the
 tests that a test runner collects or the targets of a build: who writes code may write its tests.
@@ -32,7 +32,12 @@ _BEFORE = re.compile(r"(\w+=.*|if|then|else|do|while|until|!|exec|time)$")
 
 @of_machine()
 def check_protected(subject: Subject) -> Found:
+    authors = {name for asked in subject.machine.authoring.values() for name in asked}
     for name, agent in subject.machine.agents.items():
+        if agent.protected and name not in authors:
+            message = f"`protect` holds for the work of an author, and `{name}` writes nothing"
+            remedy = "remove it; `permissions: read` or a sandbox keeps a judge from writing"
+            yield subject.problem(("agents", name, "protect"), "no-effect", message, remedy)
         for pattern in agent.protected:
             from loopkit.outside.workspace import flaw_of_path  # noqa: PLC0415 - most have none
 

@@ -25,7 +25,8 @@ def _command(options: Options, session: str | None) -> Command:
         argv += ["--permission-mode", "acceptEdits"]
     else:
         refused = not_granted(options, "Edit", "Write", "NotebookEdit", "Bash")
-        argv += ["--permission-mode", "default", "--disallowedTools", *refused]
+        argv += ["--permission-mode", "default"]
+        argv += ["--disallowedTools", *refused] if refused else []
     argv += ["--allowedTools", *options.tools] if options.tools else []
     argv += flags(
         ("--model", options.model),

@@ -92,6 +92,7 @@ class ProgramAgent(CalledAgent):
     @model_validator(mode="after")
     def _obeys_what_it_is_asked(self) -> Self:
         for key, remedy in self.known.lacks.items():
+            # A stored definition has every key, also those that nobody wrote.
             if getattr(self, key) == type(self).model_fields[key].default:
                 continue
             message = f"`{self.program}` has no way to obey `{key}`"
