@@ -263,6 +263,15 @@ def test_a_failure_after_an_edit_is_in_doubt_and_goes_on_in_the_same_session(
     assert (stub.resumed, stub.asked("prompt")) == ([False, True], ["Write."] * 2)
 
 
+def test_what_a_program_said_that_it_used_before_it_failed_is_counted(
+    durable: Desk, stub: Stub
+) -> None:
+    stub.plays(printed(begun(), does(EDIT), fails(api_error_status=500, total_usd=0.1)))
+    waiting = durable.play(machine())
+    assert len(waiting.of(InDoubt)) == 1
+    assert waiting.state.usage.cost_usd == 0.1
+
+
 def test_by_a_machine_that_says_so_it_goes_on_without_asking(desk: Desk, stub: Stub) -> None:
     stub.plays(FAILS_AFTER_AN_EDIT[0], LOST, answers("Green tea."))
     played = desk.play(machine("program: claude, on_in_doubt: retry"))

@@ -419,7 +419,9 @@ class Caller:
             if is_own and not run.then_used and leads_on(run.state, "limit"):
                 return None
             reason = f"the limit `time` left it {request.deadline_s:.3g} s"
-        return InDoubt(key=request.key, policy=policy, reason=reason, time_s=spent_s)
+        tells = error.doubt and error.cost_usd
+        used = usage_of(request.role, error.tokens, error.cost_usd, spent_s) if tells else None
+        return InDoubt(key=request.key, policy=policy, reason=reason, time_s=spent_s, used=used)
 
     async def record_failure(self, failure: TryFailed) -> float:
         """Record a failed try; the seconds until the same callee may be asked again.

@@ -247,7 +247,7 @@ Policy = Literal["retry", "ask", "fail"]
 
 class InDoubt(Event, frozen=True, kw_only=True):
     """A call whose process died, or a program that was ended before it was done. It may have done
-    its work, and stays charged at its reservation."""
+    its work, and stays charged at its reservation unless it says itself what it used."""
 
     key: str
     policy: Policy
@@ -255,13 +255,15 @@ class InDoubt(Event, frozen=True, kw_only=True):
     """Why it was ended, or what it had done before it failed; empty if its process died."""
     time_s: float = 0.0
     """The seconds until it was ended."""
+    used: Usage | None = None
+    """What it said that it used, if it failed with a record of that."""
 
     @property
     def why(self) -> str:
         return self.reason or "its process died"
 
     def charge(self, reserved: Usage) -> Usage:
-        return reserved.as_held.replace(time_s=self.time_s)
+        return (self.used or reserved.as_held).replace(time_s=self.time_s)
 
 
 class Settled(Event, frozen=True, kw_only=True):
