@@ -317,6 +317,8 @@ def test_a_session_that_is_lost_or_outgrown_begins_anew_with_the_whole_prompt(
     stub.plays(answers("Tea."), lost, answers("Green tea."))
     played = desk.play(machine())
     assert (played.outcome, stub.resumed) == ("accepted", [False, True, False])
+    # The new session counts from nothing, and one that is not found costs nothing.
+    assert played.state.usage.cost_usd == 0.5
     assert stub.asked("prompt")[2].startswith("Write.")
     assert "Too short." in stub.asked("prompt")[2]
     assert len([edge for edge in played.of(Decided) if edge.spends]) == 1
