@@ -197,10 +197,12 @@ def test_what_was_denied_is_a_finding_that_blocks_nothing(desk: Desk, stub: Stub
 
 
 def test_a_version_that_was_not_tried_is_a_warning_once(desk: Desk, stub: Stub) -> None:
-    stub.plays(*(printed(begun("9.0.1"), ends(text)) for text in ("Tea.", "Green tea.")))
+    new = {"type": "new_kind"}
+    stub.plays(*(printed(begun("9.0.1"), new, ends(text)) for text in ("Tea.", "Green tea.")))
     told = [line for line in console_lines(desk.play(machine())) if "9.0.1" in line]
     assert len(told) == 1
-    assert "warning:" in told[0]
+    assert "warning: `claude` is version 9.0.1" in told[0]
+    assert told[0].endswith("; it printed 1 record of unknown kinds")
 
 
 @pytest.mark.parametrize(

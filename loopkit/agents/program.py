@@ -26,6 +26,7 @@ from loopkit.outside.processes import (
 )
 from loopkit.outside.workspace import scratch_file
 from loopkit.programs.port import Counted, Failed, Reader, Reading, Why
+from loopkit.text import plural
 
 _PROXIES = frozenset(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"))
 _CERTIFICATES = frozenset(("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"))
@@ -127,14 +128,19 @@ class ProgramAgentPort(AgentPort):
         return counted, tokens, usd if usd is not None and 0 <= usd <= MOST_USD else known
 
     def _warning(self, reading: Reading) -> str:
-        """That the version of the program was not tried; once."""
+        """That the version was not tried, or prints records that are not known; once."""
         known, version = self._definition.known, reading.version
         first, last = known.tested
-        if self._has_warned or version is None or _is_within(version, first, last):
+        told = []
+        if version is not None and not _is_within(version, first, last):
+            tried = f"only {first} was tried" if first == last else f"{first} to {last} were tried"
+            told.append(f"is version {version}, and {tried}: what it prints may be misread")
+        if reading.unknown:
+            told.append(f"printed {plural(reading.unknown, 'record')} of unknown kinds")
+        if self._has_warned or not told:
             return ""
         self._has_warned = True
-        tried = f"only {first} was tried" if first == last else f"{first} to {last} were tried"
-        return f"`{known.name}` is version {version}, and {tried}: what it prints may be misread"
+        return f"`{known.name}` {'; it '.join(told)}"
 
     def _error(self, reading: Reading, request: Request, stream: str) -> AgentError:
         agent = self._definition
