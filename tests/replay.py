@@ -12,7 +12,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property, reduce
 from graphlib import TopologicalSorter
 from itertools import combinations, product
@@ -767,7 +767,7 @@ class Replay:
             if key not in known:
                 onward = (_before(step, known[target]) for step, target in ways[key])
                 known[key] = reduce(Paths.beside, onward, Paths())
-        return replace(known[first], count=_counted(ways, first))
+        return known[first]
 
     def _all_of(self, run: RunState) -> Any:
         """What of a run decides how it goes on: paths that agree in it go on alike."""
@@ -846,25 +846,11 @@ class Paths:
     best: Weights = NEVER
     taken: frozenset[str] = frozenset()
     """The edges."""
-    count: int = 0
-    """Of all paths of one start."""
 
     def beside(self, other: Paths) -> Paths:
         worst = tuple(map(max, zip(self.worst, other.worst, strict=True)))
         best = tuple(map(min, zip(self.best, other.best, strict=True)))
         return Paths(worst, best, self.taken | other.taken)
-
-
-def _counted(ways: Mapping[Any, Sequence[tuple[Step, Any]]], first: Any) -> int:
-    """How many paths there are; those that take the same edges and go on alike count once."""
-    alike: dict[frozenset[Any], int] = {}
-    kinds: dict[Any, tuple[int, int]] = {}
-    after = {key: {target for _, target in steps} for key, steps in ways.items()}
-    for key in TopologicalSorter(after).static_order():
-        onward = {(step.edge, *kinds[target]) for step, target in ways.get(key, ())}
-        kind = alike.setdefault(frozenset(onward), len(alike))
-        kinds[key] = kind, sum(count for *_, count in onward) or 1
-    return kinds[first][1]
 
 
 def _before(step: Step, onward: Paths) -> Paths:

@@ -168,7 +168,7 @@ def test_a_workflow_command_names_the_place_and_the_code(cli: CommandLine) -> No
     first, second = cli(0, *argv).out.splitlines()
     assert first == (
         "::warning file=a.yaml,line=2,col=22,title=never-binds::no agent that writes has tools "
-        "that it could call%0Ahelp: lower it, or delete it"
+        "that it could call%0Ahelp: delete it"
     )
     assert second.startswith("::notice file=b.yaml,line=2,col=9,title=unused::")
 

@@ -167,12 +167,11 @@ def test_from_where_a_run_stands_the_bounds_are_those_of_all_that_is_ahead(batch
                 break
             run = chance.choice(going)
         bounds = explore(analysis, price=price, present=present_of(analysis, run))
-        if (bounds.paths or 10**9) > 300:
+        if (bounds.configurations or 10**9) > 60:
             continue
         paths, compared = replay.all_paths(run), compared + 1
         measures = (bounds.runs, bounds.calls, bounds.cost)
         assert paths.worst == tuple(measure.worst.total for measure in measures), number
         best = tuple(m.best.total if m.best else float("inf") for m in measures)
         assert paths.best == best, number
-        assert paths.count == bounds.paths, number
     assert compared > 8

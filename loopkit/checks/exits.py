@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
-from math import ceil, inf
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from loopkit.checks.subject import (
     Found,
     Subject,
-    Texts,
     arrows,
     either,
     of_edges,
@@ -43,7 +42,7 @@ from loopkit.proof.bounds.configurations import Endless, present_of
 from loopkit.proof.bounds.exploring import explore, untaken_if_raised
 from loopkit.proof.bounds.result import Bounds, Stuck, values_in_words
 from loopkit.proof.outcomes.analysis import Analysis
-from loopkit.proof.outcomes.table import ROOM, Exit, Row, Table, bounded_inputs
+from loopkit.proof.outcomes.table import ROOM, Exit, Row, Table
 from loopkit.text import plural
 
 if TYPE_CHECKING:
@@ -440,71 +439,22 @@ def _unfit(datatype: DataType) -> str:
 
 
 OF_CALLS = ("agent_calls", "tokens", "cost_usd")
-REVISIONS: DocPath = ("limits", "revisions")
 
 
 @of_machine("unneeded")
-def check_never_binds(subject: Subject) -> Found:
-    for path, message in (*_of_counters(subject), *_of_calls(subject)):
-        remedy = "delete it" if path == REVISIONS else "lower it, or delete it"
-        yield subject.problem(path, "never-binds", message, remedy)
+def check_unused_limits(subject: Subject) -> Found:
+    for name, reason in _unused_limits(subject):
+        if getattr(subject.machine.limits, name) is not None:
+            yield subject.problem(("limits", name), "never-binds", reason, "delete it")
 
 
-def _of_counters(subject: Subject) -> Texts:
-    limits = subject.machine.limits
-    document = subject.source.document
-    back = [edge for edge in subject.graph.edges if edge.back]
-    known = bounded_inputs(subject.scope.input)
-
-    def ends(bound: Bound) -> range:
-        # An input without bounds is reported elsewhere.
-        return range(bound, bound + 1) if isinstance(bound, int) else known.get(bound, range(1))
-
-    caps = {counter: ends(cap) for counter, cap in subject.graph.caps.items()}
-    own = {edge.id: caps[edge.id][-1] for edge in back if edge.id in edge.counters}
-    resets = {counter for edge in back for counter in edge.resets}
-    message = "never used up: the caps of its edges are reached first"
-    roomy = {counter for counter, cap in caps.items() if _has_room(counter, back, own, cap[0])}
-    for name in filter(lambda name: budget_key(name) in roomy, limits.budgets):
-        yield ("limits", "budgets", name), f"the budget `{name}` is {message}"
-    written: dict[DocPath, range] = {
-        (*edge.path, "max"): caps[edge.id] for edge in back if edge.id in own
-    }
-    granted: dict[str, float] = {}
-    for edge in back:
-        first = edge.counters[0]
-        granted[first] = granted.get(first, 0) + own.get(edge.id, inf)
-    if limits.revisions is not None:
-        written[REVISIONS] = ends(limits.revisions)
-        if roomy >= {author_key(edge.target) for edge in back}:
-            yield REVISIONS, message if back else "no revise edge uses it"
-    if TOTAL not in caps:
-        return
-    most = sum(min(some, caps.get(key, range(1))[-1]) for key, some in granted.items())
-    if not resets and caps[TOTAL][0] >= most:
-        message = f"the total is never used up: all revise edges together allow at most {most}"
-        yield ("limits", "total_revisions"), message
-        return
-    written |= {("limits", "budgets", name): ends(cap) for name, cap in limits.budgets.items()}
-    for path, bound in written.items():
-        if bound[0] > caps[TOTAL][-1] and document.node(path) is not None:
-            yield path, "it is above `limits.total_revisions`, which is reached first"
-
-
-def _has_room(counter: str, back: Sequence[Edge], own: Mapping[str, float], cap: float) -> bool:
-    """Whether a counter is never used up, because its edges have caps that allow no more."""
-    sharing = {edge.id for edge in back if counter in edge.counters}
-    is_reset = any(not sharing.isdisjoint(edge.resets) for edge in back)
-    return bool(sharing) and not is_reset and cap >= sum(own.get(edge, inf) for edge in sharing)
-
-
-def _of_calls(subject: Subject) -> Texts:
-    limits = subject.machine.limits
-    if limits.tool_calls is not None and not may_call_tools(subject.machine):
-        yield ("limits", "tool_calls"), "no agent that writes has tools that it could call"
+def _unused_limits(subject: Subject) -> Iterator[tuple[str, str]]:
+    if not any(edge.back for edge in subject.graph.edges):
+        yield "revisions", "no revise edge uses it"
+    if not may_call_tools(subject.machine):
+        yield "tool_calls", "no agent that writes has tools that it could call"
     for name in OF_CALLS if not agents_called(subject.machine) else ():
-        if getattr(limits, name) is not None:
-            yield ("limits", name), "no state asks an agent or a judge"
+        yield name, "no state asks an agent or a judge"
 
 
 NO_CALL_FITS = "no-call-fits"

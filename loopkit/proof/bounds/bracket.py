@@ -96,7 +96,7 @@ class Bracket:
         """The graph of configurations in which only some counters are tracked."""
         moves = self._explorer.plans.moves
         known = moves.variables
-        fewer = Variables(known.analysis, known.given, counted, has_begun=known.has_begun)
+        fewer = Variables(known.analysis, known.given, counted)
         explorer = Explorer(Plans(Moves(fewer, moves.asking)), self._left, self._explorer.present)
         try:
             return explorer.explore_all()

@@ -333,29 +333,6 @@ def circle(graph: Graph) -> str | None:
     return None
 
 
-def paths(explored: Explorer, order: Sequence[int]) -> int:
-    """How many paths there are from all the starts together.
-
-    Configurations after the same edge count as one if they continue alike, edge by edge.
-    """
-    kinds: dict[frozenset[tuple[str, int]], int] = {frozenset(): 0}
-    counted = [1]
-    labels: dict[int, list[str]] = {}
-    # The additional last entry is found by END, which is -1: a run that has ended.
-    kind_of = [0] * (len(order) + 1)
-    for index in order:
-        moves = explored.moves[index]
-        if id(moves) not in labels:
-            labels[id(moves)] = [move.edge.id if move.edge else move.event for move in moves]
-        onward = [kind_of[target] for target in explored.targets[index]]
-        ways = frozenset(zip(labels[id(moves)], onward, strict=True))
-        if ways not in kinds:
-            kinds[ways] = len(counted)
-            counted.append(sum(counted[kind] for _, kind in ways))
-        kind_of[index] = kinds[ways]
-    return sum(counted[kind] for kind in {kind_of[start] for start in explored.starts()})
-
-
 def weight_of(asked: Asked, measure: Measure, *, is_worst: bool) -> Number:
     """The measure of a visit's calls, with every retry, fallback, re-ask and tool or with none.
 

@@ -24,7 +24,6 @@ from loopkit.proof.bounds.configurations import (
     dearest,
     last_first,
     path_to,
-    paths,
     weight_of,
 )
 from loopkit.proof.bounds.moves import Move
@@ -61,7 +60,6 @@ class Exact:
         edges = self._graph.edges
         return bounds_of(self, self._graph, measures).replace(
             configurations=len(self._explored.found),
-            paths=paths(self._explored, self._order) if measures else None,
             stuck=tuple(self._stuck()),
             untaken=untaken(self._graph, self._explored),
             unclosed=tuple(e.id for e in edges if e.back and e.id not in closed),

@@ -70,7 +70,7 @@ def explore(
         # Few machines have children, and checks do not need their figures.
         children = _children(analysis, inputs or {}, price_in or (lambda _: price), most)
     moves = Moves(
-        Variables(analysis, given, has_begun=present is not None),
+        Variables(analysis, given),
         Asking(analysis, price, children),
         {
             a.state: tuple(b.condition for b in assumptions if b.state == a.state)

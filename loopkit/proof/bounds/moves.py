@@ -140,7 +140,7 @@ class Moves:
     def _rooms(self, name: str) -> Iterator[Row]:
         """The combinations of room in the untracked counters of a state."""
         counters = {c for edge in self._graph.outgoing[name] for c in edge.counters}
-        free = sorted(counters - self.variables.counted - self.variables.behind_total)
+        free = sorted(counters - self.variables.counted)
         if len(free) > MOST_FLAGS:
             yield {}
             return

@@ -123,9 +123,8 @@ class Bounds(Value, frozen=True):
     tool_calls: Extreme | None = None
     """The most calls of tools; none where nobody who is asked has any."""
     configurations: int | None = None
-    """None where there are too many to be looked at: then nothing is known of `paths`, `unclosed`
-    and `unfilled`."""
-    paths: int | None = None
+    """None where there are too many to be looked at: then nothing is known of `unclosed` and
+    `unfilled`."""
     stuck: tuple[Stuck, ...] = ()
     """One for each state in which a run can be stuck."""
     untaken: tuple[str, ...] = ()

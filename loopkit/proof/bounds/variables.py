@@ -18,7 +18,7 @@ from loopkit.language.facts import CAME_FROM, COUNTING, OF_PROGRESS
 from loopkit.language.guard.evaluate import UNKNOWN
 from loopkit.language.guard.grammar import Guard, names_in
 from loopkit.language.states.each import EachState
-from loopkit.machine.edges import TOTAL, Edge
+from loopkit.machine.edges import Edge
 from loopkit.machine.graph import Graph, artifact_of, judges_behind
 from loopkit.machine.inputs import item_count_in
 from loopkit.machine.scope import own_names
@@ -69,39 +69,23 @@ class Variables:
         analysis: Analysis,
         inputs: Mapping[str, object],
         counted: Collection[str] | None = None,
-        *,
-        has_begun: bool = False,
     ) -> None:
         """`inputs` are the known values, by dotted name.
 
         `counted` are the tracked counters, by default all; any other counter may or may not have
-        room whenever it is read. A run that `has_begun` may have spent its counters under other
-        limits.
+        room whenever it is read.
         """
         self.analysis = analysis
         self.given = inputs
-        self.has_begun = has_begun
         self.graph = analysis.graph
         self.counted = frozenset(self.graph.caps if counted is None else counted)
         every = [guard for name in self.graph.states for guard in self.guards_at(name)]
         self.inputs = Inputs(analysis, inputs, every)
-        self.behind_total = frozenset[str]() if has_begun else self._behind_total()
-        """The counters that have room wherever the total has some, so that they are not held."""
-        self.counted -= self.behind_total
         reset = {counter for edge in self.graph.edges for counter in edge.resets}
         self.rooms = self.inputs.alone(self.counted - self._read_as_numbers - reset)
         """The counters of which only the room left is held."""
         self.read = {name: tuple(dict.fromkeys(self._reads(name))) for name in self.graph.states}
         """The variables that decide how a state's work can go on."""
-
-    def _behind_total(self) -> frozenset[str]:
-        caps = self.inputs.caps
-        total = caps.get(TOTAL)
-        if not isinstance(total, int) or TOTAL not in self.counted:
-            return frozenset()
-        alone = {c for e in self.graph.edges if TOTAL not in e.counters for c in e.counters}
-        wide = {c for c, cap in caps.items() if isinstance(cap, int) and cap >= total}
-        return frozenset(wide - {TOTAL} - alone - self._read_as_numbers)
 
     @cached_property
     def _read_as_numbers(self) -> frozenset[str]:
@@ -495,9 +479,6 @@ def facts_at(variables: Variables, name: str, values: Values) -> Iterator[tuple[
 def _facts_of_counts(
     variables: Variables, name: str, values: Values
 ) -> Iterator[tuple[str, object]]:
-    for counter in dict.fromkeys(c for e in variables.graph.outgoing[name] for c in e.counters):
-        if counter in variables.behind_total:
-            yield ROOM + counter, _has_room(variables, TOTAL, values)
     counting, known = variables.counting[name], variables.inputs.caps
     if counting and variables.counted.issuperset(counting):
         used = [number(values[Variable("counter", counter)]) for counter in counting]

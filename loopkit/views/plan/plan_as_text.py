@@ -81,8 +81,7 @@ def _explored(plan: Plan) -> Iterator[str]:
     if bounds.configurations is None:
         yield f"{states}, too many configurations to explore all; every run ends"
     else:
-        found = f"{bounds.configurations:,} configurations, {bounds.paths:,} paths"
-        yield f"{states}, {found}; each of them ends"
+        yield f"{states}, {bounds.configurations:,} configurations; every run ends"
 
 
 def _expectation(bounds: Bounds) -> Iterator[str]:
