@@ -688,7 +688,9 @@ class _Judging(Mutable):
 
         If its file or folder has changed, all of them judge once more.
         """
-        self.is_left = await asyncio.to_thread(os.path.lexists, self.artifact.place)
+        # Where there is nothing to look at, the order of items that work at once stays the same.
+        if place := self.artifact.place:
+            self.is_left = await asyncio.to_thread(os.path.lexists, place)
         answers = await self._ask_rules()
         if await self._has_changed():
             if self.artifact.fault:
