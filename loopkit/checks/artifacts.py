@@ -26,6 +26,7 @@ from loopkit.machine.edges import Edge
 from loopkit.machine.flow import ANY_REPORT
 from loopkit.machine.scope import own_names
 from loopkit.proof.outcomes.analysis import levels_at
+from loopkit.text import flaw_of_path
 
 REPORT = "report"
 """In `show:`, the last report instead of an artifact."""
@@ -113,8 +114,6 @@ def check_files(subject: Subject) -> Found:
         literal = "".join(part if isinstance(part, str) else "x" for part in parts).strip()
         if not literal:
             continue
-        from loopkit.outside.workspace import flaw_of_path  # noqa: PLC0415 - most have no file
-
         if (flaw := flaw_of_path(literal)) is not None:
             remedy = "write a path that starts at the workspace and stays inside it"
             yield subject.problem((*path, "file"), "bad-path", f"the path `{file}` {flaw}", remedy)

@@ -25,6 +25,7 @@ from loopkit.language.agents import Agent
 from loopkit.language.agents.agent import Workspace
 from loopkit.language.validators.command import CommandRule
 from loopkit.proof.outcomes.analysis import PlacedRule
+from loopkit.text import flaw_of_path, matches
 
 _BETWEEN = re.compile(r"&&|\|\||[;|&\n(){}]")
 _BEFORE = re.compile(r"(\w+=.*|if|then|else|do|while|until|!|exec|time)$")
@@ -39,8 +40,6 @@ def check_protected(subject: Subject) -> Found:
             remedy = "remove it; `permissions: read` or a sandbox keeps a judge from writing"
             yield subject.problem(("agents", name, "protect"), "no-effect", message, remedy)
         for pattern in agent.protected:
-            from loopkit.outside.workspace import flaw_of_path  # noqa: PLC0415 - most have none
-
             flaw = "is not a template" if "{{" in pattern else flaw_of_path(pattern)
             if flaw is not None:
                 message, remedy = f"`{pattern}` {flaw}", "write a pattern such as `tests/**`"
@@ -75,8 +74,6 @@ def _authors_before(subject: Subject, judging: str) -> Iterator[tuple[str, str, 
 
 def _editable(subject: Subject, judging: str, author: str, agent: Agent, file: str) -> str | None:
     """The path of a file in the author's workspace, if it can change it there unnoticed."""
-    from loopkit.outside.trees import matches  # noqa: PLC0415 - most judge by no file
-
     machine = subject.machine
     [judges_in] = machine.workspaces_at(judging)
     works_in = machine.workspace_at(author, agent)

@@ -29,6 +29,7 @@ from typing import AnyStr, Literal, NamedTuple
 
 from loopkit.outside.processes import command_environment
 from loopkit.outside.workspace import is_behind_link
+from loopkit.text import matches, means
 
 OLDEST = (2, 38)
 SECONDS = 60
@@ -380,18 +381,6 @@ def make_own_folder(state: Path, name: str) -> Path:
     return open_root(state / name)
 
 
-def matches(path: str, pattern: str) -> bool:
-    """Whether a pattern means a path or a folder above it, by its whole path or its name."""
-    above = [path, *map(str, PurePosixPath(path).parents)][: path.count("/") + 1]
-    return any(_means(pattern, place) for place in above)
-
-
-def _means(pattern: str, path: str) -> bool:
-    pattern = pattern.removeprefix("./").rstrip("/")
-    name = path if "/" in pattern else path.rpartition("/")[2]
-    return fnmatchcase(name, pattern.lstrip("/"))
-
-
 _ADDED_TO = re.compile(r"(^|/)\.git/((?!refs/).*/)?(objects|logs|lfs)$")
 """What git only adds to in a repository: it is left, so that no commit is lost."""
 
@@ -409,10 +398,10 @@ def _protected(
         for entry in _entries(folder):
             name = os.path.relpath(entry.path, top)
             path = os.fsdecode(name)
-            if _ADDED_TO.search(path) or any(_means(pattern, path) for pattern in ignore):
+            if _ADDED_TO.search(path) or any(means(pattern, path) for pattern in ignore):
                 continue
             names = (path, f"{path}/any") if entry.is_symlink() else (path,)
-            is_one = is_meant or any(_means(p, name) for p in patterns for name in names)
+            is_one = is_meant or any(means(p, name) for p in patterns for name in names)
             if is_one or name in counted:
                 yield entry.path
             if entry.is_dir(follow_symlinks=False):

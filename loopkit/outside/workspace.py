@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
-from loopkit.text import up_in
+from loopkit.text import flaw_of_path, up_in
 
 
 class OutsideWorkspace(Exception):
@@ -86,19 +86,6 @@ def make_folder(root: Path, relative: str) -> None:
     if path != root / os.path.normpath(relative):
         raise OutsideWorkspace(_outside(root, relative, f"leads through a link to {str(path)!r}"))
     prepare(path)
-
-
-def flaw_of_path(relative: str) -> str | None:
-    """What is wrong with a path in a workspace, as far as the path itself tells."""
-    if not relative.strip():
-        return "is empty"
-    if "\0" in relative:
-        return "contains a NUL character"
-    if os.path.isabs(relative):
-        return "is absolute"
-    if relative.startswith("~"):
-        return "starts with ~, which is not expanded"
-    return "contains '..'" if ".." in Path(relative).parts else None
 
 
 def _outside(root: Path, relative: str, flaw: str) -> str:

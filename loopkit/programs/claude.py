@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from loopkit.programs.arguments import flags, not_granted
 from loopkit.programs.faults import Fault
-from loopkit.programs.port import Command, Counted, Options, Program, Record, Why
+from loopkit.programs.port import Command, Counted, Options, Program, Record, Why, flags
 from loopkit.programs.reading import MessagesReader, amount_at, at, count_at, text_at, texts_at
 
 _CAUSES: dict[str, Why] = {
@@ -24,7 +23,7 @@ def _command(options: Options, session: str | None) -> Command:
     elif options.permissions == "edit":
         argv += ["--permission-mode", "acceptEdits"]
     else:
-        refused = not_granted(options, "Edit", "Write", "NotebookEdit", "Bash")
+        refused = options.not_granted("Edit", "Write", "NotebookEdit", "Bash")
         argv += ["--permission-mode", "default"]
         argv += ["--disallowedTools", *refused] if refused else []
     argv += ["--allowedTools", *options.tools] if options.tools else []

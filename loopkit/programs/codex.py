@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-from loopkit.programs.arguments import flags
 from loopkit.programs.faults import Fault
-from loopkit.programs.port import Auth, Command, Options, Program, Record
+from loopkit.programs.port import Auth, Command, Options, Program, Record, flags
 from loopkit.programs.reading import RecordReader, records_at, text_at, tokens_at
 
 _PERMISSIONS = {

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from loopkit.programs.arguments import flags, not_granted
 from loopkit.programs.faults import Fault
-from loopkit.programs.port import Command, Counted, Options, Program, Record
+from loopkit.programs.port import Command, Counted, Options, Program, Record, flags
 from loopkit.programs.reading import RecordReader, at, count_at, text_at
 
 
 def _command(options: Options, session: str | None) -> Command:
     argv = ["copilot", "--output-format", "json", "--no-auto-update", "--no-color", "--no-ask-user"]
     allowed = ("write", *options.tools) if options.permissions == "edit" else options.tools
-    refused = not_granted(options, "write", "shell") if options.permissions == "read" else []
+    refused = options.not_granted("write", "shell") if options.permissions == "read" else []
     argv += ["--allow-all"] if options.permissions == "all" else []
     argv += [f"--allow-tool={tool}" for tool in allowed]
     argv += [f"--deny-tool={tool}" for tool in refused]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from loopkit.programs.arguments import flags
 from loopkit.programs.faults import Fault
-from loopkit.programs.port import Command, Counted, Options, Program, Reading, Record
+from loopkit.programs.port import Command, Counted, Options, Program, Reading, Record, flags
 from loopkit.programs.reading import RecordReader, text_at, tokens_at
 
 _MODES = {"read": "default", "edit": "auto_edit", "all": "yolo"}

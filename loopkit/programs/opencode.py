@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from operator import add
 
-from loopkit.programs.arguments import flags, not_granted
 from loopkit.programs.faults import Fault
-from loopkit.programs.port import Command, Counted, Options, Program, Record, Why
+from loopkit.programs.port import Command, Counted, Options, Program, Record, Why, flags
 from loopkit.programs.reading import RecordReader, amount_at, at, combined, count_at, text_at
 
 _REJECTED = "rejected permission"
@@ -21,7 +20,7 @@ def _command(options: Options, session: str | None) -> Command:
     # By default it may do all.
     refused = {"all": (), "edit": ("bash",), "read": ("bash", "edit")}[options.permissions]
     rules = dict.fromkeys(options.tools, "allow")
-    rules |= dict.fromkeys(not_granted(options, *refused), "deny")
+    rules |= dict.fromkeys(options.not_granted(*refused), "deny")
     env = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
     env |= {"OPENCODE_PERMISSION": json.dumps(rules)} if rules else {}
     return Command((*argv, *options.args), env)

@@ -32,6 +32,11 @@ class Options:
     auth: Auth = "login"
     args: tuple[str, ...] = ()
 
+    def not_granted(self, *tools: str) -> list[str]:
+        """Those of the tools that are not named, whole or for some arguments."""
+        granted = {tool.partition("(")[0] for tool in self.tools}
+        return [tool for tool in tools if tool not in granted]
+
 
 @dataclass(frozen=True)
 class Command:
@@ -137,3 +142,8 @@ class Program:
 
 
 Record = Mapping[str, Any]
+
+
+def flags(*pairs: tuple[str, object]) -> list[str]:
+    """The flags that have a value, each followed by it."""
+    return [part for name, value in pairs if value for part in (name, str(value))]

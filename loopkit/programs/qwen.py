@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from loopkit.programs.arguments import flags
 from loopkit.programs.faults import Fault
-from loopkit.programs.port import Command, Options, Program, Record
+from loopkit.programs.port import Command, Options, Program, Record, flags
 from loopkit.programs.reading import MessagesReader, text_at, tokens_at
 
 _MODES = {"read": "default", "edit": "auto-edit", "all": "yolo"}

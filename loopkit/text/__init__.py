@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from itertools import groupby
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -94,6 +95,32 @@ def up_in(path: str) -> str:
     """The `..` at the beginning of a path, with what separates them from the rest."""
     ups = re.match(r"(?:\.\./+)*(?:\.\.$)?", path.strip())
     return ups[0] if ups else ""
+
+
+def flaw_of_path(relative: str) -> str | None:
+    """What is wrong with a path in a workspace, as far as the path itself tells."""
+    if not relative.strip():
+        return "is empty"
+    if "\0" in relative:
+        return "contains a NUL character"
+    if relative.startswith("/"):
+        return "is absolute"
+    if relative.startswith("~"):
+        return "starts with ~, which is not expanded"
+    return "contains '..'" if ".." in relative.split("/") else None
+
+
+def means(pattern: str, path: str) -> bool:
+    """Whether a pattern means this path: the whole of it, or its name if the pattern is one."""
+    pattern = pattern.removeprefix("./").rstrip("/")
+    name = path if "/" in pattern else path.rpartition("/")[2]
+    return fnmatchcase(name, pattern.lstrip("/"))
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Whether a pattern means a path or a folder above it."""
+    steps = path.split("/")
+    return any(means(pattern, "/".join(steps[:depth])) for depth in range(len(steps), 0, -1))
 
 
 def plural(count: int, word: str, form: str = "") -> str:

@@ -44,7 +44,7 @@ class Change(Value, frozen=True, dict=True):
     comes: Held = ()
 
     def after(self, held: Held) -> Held:
-        spent: list[int] = [held[at] + 1 for at in self.spends]  # type: ignore[operator]
+        spent = (number(held[at]) + 1 for at in self.spends)
         return self._pick((*held, *spent, *self.comes))
 
     @cached_property
